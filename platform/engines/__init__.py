@@ -9,4 +9,4 @@ from .kind import EngineKind
 from .spark.kind import SPARK
 
 ENGINES: tuple[EngineKind[Any], ...] = (DUCKDB, SPARK)
-"""The first one is a session's, unless another one is named or prefers it."""
+"""The first engine is the default, unless another one is named or prefers the session."""

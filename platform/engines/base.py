@@ -1,4 +1,4 @@
-"""What an engine is: where queries run, files are read and tables are written. Text and names are Spark SQL's."""
+"""The contract of engines: where queries run, files are read and tables are written. Text and names are Spark SQL's."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .tasks import Tasks
 WriteFile = Callable[[Path, pa.RecordBatchReader], int]
 """Writes rows to a file, and returns how many there were."""
 
-INTERNAL = "xpsql_"  # how the names of views begin that a statement makes for itself
+INTERNAL = "xpsql_"  # the prefix of views that a statement makes for itself
 
 
 class Bounds(NamedTuple):
-    """What a file tells of one of its columns without being read.
+    """Statistics of a file's column, known without reading it.
 
     Attributes:
         where: the file, or the query whose rows were staged.
@@ -39,9 +39,9 @@ class Scan(Protocol):
 
     Attributes:
         schema: the result's columns, in Spark's types.
-        staged: the query's rows were written first, and go with the statement.
-        bounded: all splits are known before the first is read; those of a stream are not.
-        exact: a split gives as many rows as it says; where a filter is evaluated on the way it may give fewer.
+        staged: the query's rows were materialized first, and are deleted with the statement.
+        bounded: all splits are known before the first is read; a stream's are not.
+        exact: a split gives as many rows as it declares; where a filter is evaluated on the way it may give fewer.
     """
 
     @property
@@ -78,7 +78,7 @@ class Scan(Protocol):
         ...
 
     def check(self, split: Split) -> None:
-        """Refuse a split that is not what it was when it was listed.
+        """Refuse a split that changed since it was listed.
 
         Raises:
             DataError: it changed or is gone; names it.
@@ -86,15 +86,15 @@ class Scan(Protocol):
         ...
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
-        """Yield what is known of a column of some splits without reading them; nothing where filters may drop rows."""
+        """Yield the statistics of a column of some splits, without reading them; nothing where filters may drop rows."""
         ...
 
     def describe(self) -> str:
-        """Return how it is read, in words, for EXPLAIN."""
+        """Return a description of how it is read, for EXPLAIN."""
         ...
 
     def entry(self) -> dict[str, Any]:
-        """Return what a manifest keeps of it, as JSON holds it, so that RESUME reads the same splits."""
+        """Return what a manifest keeps of it, as JSON, so that RESUME reads the same splits."""
         ...
 
     def over(self, splits: Sequence[Split]) -> Scan:
@@ -104,7 +104,7 @@ class Scan(Protocol):
 
 @dataclass(frozen=True)
 class Staged:
-    """A query whose rows have to be written before they are read.
+    """A query whose rows have to be materialized before they are read.
 
     Attributes:
         schema: the result's columns, in Spark's types.
@@ -120,7 +120,7 @@ class Statements(NamedTuple):
 
     Attributes:
         names: their leading words, such as "DROP TABLE".
-        others: whether what begins with another word may be one too.
+        others: whether a text that begins with another word may be a statement, too.
         most_tokens: the most words, values and symbols of one; None: any number.
     """
 
@@ -178,7 +178,7 @@ class Engine(Protocol):
     def register_rows(self, name: str, rows: pa.Table) -> None:
         """Make rows in memory a temporary view of this session, replacing one of that name.
 
-        Their types become Spark's, as those of files do.
+        Their types become Spark's, as files' types do.
         """
         ...
 
@@ -197,7 +197,7 @@ class Engine(Protocol):
         ...
 
     def relations(self) -> list[str]:
-        """Return the names of tables and views, but internal ones, for completion and error messages."""
+        """Return the names of tables and views, except internal ones, for completion and error messages."""
         ...
 
     def columns(self, relation: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What statements that make and fill tables and views are held to, the same on every engine."""
+"""Checks of statements that make and fill tables and views, the same on every engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"
 
 
 def exists(what: str, name: Name, *ways: str) -> StatementError:
-    """Return the error of a name that is taken.
+    """Return the error for a name that exists already.
 
     Args:
         ways: how the statement can take its place.
@@ -35,7 +35,7 @@ def check_new_table(name: Name, tables: Tables, views: Views, replace: bool, way
         way: how the statement could take the place of a table.
 
     Raises:
-        StatementError: a view has the name, or a table that is not to be replaced.
+        StatementError: a view, or a table that must not be replaced, has the name.
     """
     if name.name in views.names():
         raise exists("view", name)
@@ -47,7 +47,7 @@ def check_width(statement: CreateView, width: int) -> None:
     """Require that a view names as many columns as its query has, if it names any.
 
     Raises:
-        StatementError: it names more or fewer.
+        StatementError: the numbers differ.
     """
     if statement.columns and width != len(statement.columns):
         message = f"The view names {len(statement.columns)} columns, its query has {width}."
@@ -75,7 +75,7 @@ def check_partitioning(name: Name, partitioned_by: Sequence[str], schema: pa.Sch
     """Return the columns that a new table is partitioned by, as the table names them.
 
     Raises:
-        StatementError: one is missing or twice there, cannot tell partitions apart, or no other column is left.
+        StatementError: one is missing, occurs twice or has a type that cannot partition, or no other column is left.
     """
     own = {field.name.lower(): field for field in schema}
     for column in partitioned_by:
@@ -104,8 +104,8 @@ def check_partition(statement: Insert, partitioned_by: Sequence[str]) -> None:
     if not by:
         raise StatementError(f"{name.name} has no partitions: CREATE TABLE ... PARTITIONED BY makes them.", name.position)
     if given != set(by) or len(statement.partition) != len(by):
-        told = ", ".join(column for column, _ in statement.partition)
-        raise StatementError(f"{name.name} is partitioned by {', '.join(partitioned_by)}; PARTITION has {told}.", name.position)
+        came = ", ".join(column for column, _ in statement.partition)
+        raise StatementError(f"{name.name} is partitioned by {', '.join(partitioned_by)}; PARTITION has {came}.", name.position)
     free = [column not in statement.fixed for column in by]
     if free != sorted(free):
         raise StatementError("Columns with a value stand before those without one in PARTITION.", name.position)

@@ -14,7 +14,7 @@ CLAUSES = ("expressions", "from_", "where", "kind", "hint")
 
 
 def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
-    """Return whether a node has these clauses at most."""
+    """Return whether a node has no clauses but these."""
     return not any(value for clause, value in node.args.items() if clause not in clauses)
 
 

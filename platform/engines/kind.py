@@ -1,4 +1,4 @@
-"""What a session must know of an engine before it opens it."""
+"""What a session must know about an engine before opening it."""
 
 from __future__ import annotations
 

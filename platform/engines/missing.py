@@ -1,4 +1,4 @@
-"""Errors of names that nothing has, the same on every engine."""
+"""Errors about unknown names, the same on every engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ READS = re.compile(r"(?:read_(?P<kind>parquet|csv|json).*|read_files|parquet_sca
 
 
 def no_function(name: str, hint: str, position: Position | None) -> StatementError:
-    """Return the error of a function that there is not; one by which others read files has its own hint.
+    """Return the error for an unknown function; a function by which other systems read files gets its own hint.
 
     Args:
         hint: follows the message.
@@ -23,11 +23,11 @@ def no_function(name: str, hint: str, position: Position | None) -> StatementErr
 
 
 def absent(what: str, name: str, known: Iterable[str], position: Position | None) -> StatementError:
-    """Return the error of a name that nothing has."""
+    """Return the error for an unknown name."""
     names = list(known)
     return StatementError(f"There is no {what} {name}.{suggestion(name, names) if names else ''}", position)
 
 
 def gone(path: str) -> str:
-    """Return what to say of a file that was there when a statement began."""
+    """Return the message for a file that existed when a statement began."""
     return f"{path} is gone: it was deleted, or its table or model replaced or dropped, while the statement ran. Run it again."

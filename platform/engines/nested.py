@@ -1,7 +1,7 @@
 """Nested rows, read as they are stored: a query whose one step that is not row-wise makes rows of the elements of an array.
 
 Of `SELECT user, age, inline(impressions) AS (item, click) FROM requests` each stored row is read once. What the rows of its
-elements have in common (user, age) comes as run-end encoded columns, which a table of rows has beside those of the elements.
+elements have in common (user, age) comes as run-end encoded columns, beside the columns of the elements.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Unnesting(NamedTuple):
     Attributes:
         outer: the query of the rows that have the arrays, the arrays in the column ELEMENTS.
         generator: inline, explode or posexplode.
-        chosen: result column -> the generator's column and "", or a field of it; None where those of the result that are not of
-            `outer` are the generator's, in order.
+        chosen: result column -> the generator's column and "", or a field of it; None where the result's columns that are not
+            from `outer` are the generator's, in order.
     """
 
     outer: str
@@ -80,11 +80,11 @@ class NestedScan:
             yield self._made(pending.taken(pending.rows), names, wanted)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
-        """Yield nothing: rows without elements are none."""
+        """Yield nothing: rows without elements give no rows."""
         return iter(())
 
     def check(self, split: Split) -> None:
-        """Refuse a file that is not what it was."""
+        """Refuse a file that has changed."""
         self.outer.check(split)
 
     def describe(self) -> str:
@@ -165,7 +165,7 @@ class PendingElements:
         self._used = 0  # of the first row, elements that were taken
 
     def add(self, table: pa.Table) -> None:
-        """Add rows that were read; those without elements are none."""
+        """Add rows that were read; rows without elements give none."""
         import pyarrow.compute as pc
 
         arrays = table.column(ELEMENTS).combine_chunks()
@@ -233,7 +233,7 @@ def parts_of(query: Unnesting, element: pa.DataType, names: Sequence[str]) -> di
 
     Args:
         element: the type of elements.
-        names: of the result's columns that are not those of rows.
+        names: of the result's columns that do not come from `outer`.
     """
     if query.generator == "inline":
         made = list(range(element.num_fields)) if pa.types.is_struct(element) else []

@@ -27,8 +27,8 @@ def write(path: Path, rows: pa.RecordBatchReader) -> int:
     import pyarrow.parquet as pq
 
     groups, count = row_groups(rows), 0
-    told = [field.name for field in rows.schema if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)]
-    options = {"compression": "zstd", "compression_level": 1, "write_statistics": told}
+    kept = [field.name for field in rows.schema if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)]
+    options = {"compression": "zstd", "compression_level": 1, "write_statistics": kept}
     with storing(path), pq.ParquetWriter(path, rows.schema, **options) as writer:
         for group in groups:
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
-ELEMENT = 2  # names after that of a column of arrays, where its elements are: `a.list.element`
+ELEMENT = 2  # names below a column of arrays, where its elements are: `a.list.element`
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class ParquetScan:
     Attributes:
         files: absolute paths, in the order of reading.
         columns: result column -> source column, for a scan of references and renames; the result's order.
-        project: None, or makes the result's rows of one piece (a table of the source columns `needed`), for row-wise
-            expressions and filters. Called from several threads, keeps the order of rows.
+        project: None, or a function that makes the result's rows of one piece (a table of the source columns `needed`), for
+            row-wise expressions and filters. Called from several threads, keeps the order of rows.
         needed: the source columns that are read.
         schema: the result's columns, in Spark's types.
-        staged: the query's rows were written to these files, which go with the statement.
+        staged: the query's rows were materialized into these files, which are deleted with the statement.
         coded_fields: the column of arrays of structs whose texts are read as dictionaries where they are stored so; "": none.
     """
 
@@ -96,7 +96,7 @@ class ParquetScan:
         return f"{how}: {len(self.splits())} splits of {len(self.files)} files"
 
     def check(self, split: Split) -> None:
-        """Refuse a file that is not what it was."""
+        """Refuse a file that has changed."""
         check_unchanged(as_row_group(split))
 
     def entry(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class ParquetScan:
                 yield made.select(columns).rename_columns(list(wanted))
 
     def own_names(self, wanted: Sequence[str]) -> list[str]:
-        """Return how the query writes the names of columns, which a model may write with other case."""
+        """Return the names of columns as the query writes them; a model may differ in case."""
         own = {name.lower(): name for name in self.schema.names} | {name: name for name in self.schema.names}
         return [own[name if name in own else name.lower()] for name in wanted]
 
@@ -135,13 +135,13 @@ def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> ParquetScan:
 
 
 def as_row_group(split: Split) -> RowGroup:
-    """Return a split of a scan of files as what it is."""
+    """Return a split of a scan of files as the row group that it is."""
     assert isinstance(split, RowGroup)
     return split
 
 
 def check_unchanged(split: RowGroup) -> None:
-    """Refuse a file that is not what it was when the training began, by size and time of modification.
+    """Refuse a file whose size or time of modification changed since the training began.
 
     Raises:
         DataError: it changed or is gone; names it.
@@ -167,8 +167,8 @@ def of_categories(type: pa.DataType) -> bool:
 
 
 def in_dictionaries(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[str]:
-    """Return where a row group stores values of some columns, or their elements, as dictionaries: they are read as they are; of
-    others Arrow would make dictionaries, which takes longer than to read and hash their values."""
+    """Return the columns whose values, or elements, a row group stores as dictionaries, which are read as such; to make
+    dictionaries of other columns takes Arrow longer than reading and hashing their values."""
     wanted = frozenset(names)
     columns = map(group.column, range(group.num_columns))
     return [c.path_in_schema for c in columns if column_of(c, wanted) and CODED.intersection(c.encodings)]

@@ -1,4 +1,4 @@
-"""Columns whose neighbouring rows have one value, which is stored once: Arrow's run-end encoded arrays."""
+"""Run-end encoded columns of Arrow: neighbouring rows with one value store it once."""
 
 from __future__ import annotations
 

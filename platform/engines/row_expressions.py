@@ -10,7 +10,7 @@ from ..quoting import quoted
 
 
 def row_expressions(expressions: Mapping[str, str], stored: pa.Schema) -> Callable[[pa.Table], pa.Table]:
-    """Return what computes columns of tables.
+    """Return a function that computes columns of tables.
 
     Args:
         expressions: column -> Spark SQL.
@@ -22,7 +22,7 @@ def row_expressions(expressions: Mapping[str, str], stored: pa.Schema) -> Callab
     Raises:
         StatementError: an expression cannot run.
     """
-    from .duckdb.projection import PIECE, projection_over  # brings DuckDB and sqlglot
+    from .duckdb.projection import PIECE, projection_over  # imports DuckDB and sqlglot
 
     items = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in expressions.items())
     return projection_over(f"SELECT {items} FROM {PIECE}", stored)

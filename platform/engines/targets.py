@@ -1,4 +1,4 @@
-"""Folders that statements write, which take the place of what is there: local ones, or those of an object store."""
+"""Target folders that statements write or replace, local or in an object store."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Target:
         try:
             return {file.removeprefix(self.place).strip("/").partition("/")[0] for file in below(self.place)} or None
         except OSError as error:
-            raise ModelError(f"{self.place} cannot be looked into: {error}.") from error
+            raise ModelError(f"{self.place} cannot be listed: {error}.") from error
 
     def read(self, name: str) -> str:
         """Return the text of a file in it.
@@ -67,10 +67,11 @@ class Target:
 
     @contextmanager
     def replacing(self, last: str = "") -> Iterator[Path]:
-        """Give an empty local folder, whose files are here once the block has ended without an error.
+        """Yield an empty local folder, whose files are moved here once the block has ended without an error.
 
-        A local folder appears whole, in one step. A store has no such step: files come one by one, that named `last` after all
-        others, and those that are no more go then. What was killed left beside a local folder goes after a week.
+        A local folder appears whole, in one step. A store has no such step: files are written one by one, the file named `last`
+        after all others, and stale files are then removed. What a killed process left beside a local folder is removed after a
+        week.
 
         Raises:
             ModelError: it cannot be written.

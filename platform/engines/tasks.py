@@ -1,4 +1,4 @@
-"""What an engine that spans machines offers beside queries: places where our own code runs."""
+"""Tasks: an engine that spans machines runs our own code in them, beside queries."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Running(Protocol):
 
         Raises:
             TrainingError: a task failed for good, or could not start; with its message.
-            LostError: it was not its code that failed: its process, its machine or a connection is gone.
-            CancelledError: somebody else cancelled them.
+            LostError: a task's process, machine or connection is gone; its code did not fail.
+            CancelledError: another party cancelled them.
         """
         ...
 
@@ -82,7 +82,7 @@ class Tasks(Protocol):
 
 
 def unshared(folder: Path, hosts: str) -> str:
-    """Return what is said of a folder of the driver's that other hosts do not see."""
+    """Return the message about a folder of the driver that other hosts do not see."""
     return (
         f"Executors do not see {folder} as the driver does, on {hosts}. A warehouse is a folder that the driver and all "
         "executors share: choose one on a filesystem of the network, at the same path everywhere."

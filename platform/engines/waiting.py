@@ -14,10 +14,10 @@ ASK_SECONDS = 0.1
 
 
 class Interruptible(Protocol):
-    """What runs queries that another thread can end: a connection of DuckDB, or jobs of Spark."""
+    """Runs queries that another thread can interrupt: a connection of DuckDB, or jobs of Spark."""
 
     def interrupt(self) -> None:
-        """End what runs; nothing happens where nothing does."""
+        """Interrupt the running query, if any."""
         ...
 
 
@@ -27,11 +27,11 @@ def started(work: Callable[[], None]) -> None:
 
 
 def awaited(connection: Interruptible, run: Callable[[], T], start: Callable[[Callable[[], None]], None] = started) -> T:
-    """Return what `run` does with a connection, in a thread of its own: Python raises KeyboardInterrupt where it waits, not in
+    """Return what `run` returns for a connection, in a separate thread: Python raises KeyboardInterrupt where it waits, not in
     native code.
 
     Args:
-        start: starts a thread that does what it is given.
+        start: starts a thread that runs a function.
 
     Raises:
         KeyboardInterrupt: once the connection's query has ended.

@@ -39,12 +39,12 @@ class Batch(NamedTuple):
         facets: of an evaluation that groups or divides examples; None elsewhere.
         applied: every shard has it already: it is scored, not learned from again.
         counted: the metrics have it already.
-        fresh: no shard has it yet, so that its predictions owe nothing to its labels.
+        fresh: no shard has it yet, so that its predictions do not depend on its labels.
         term: of its turn, see Dealt.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
         histories: one per group of sequences.
         vector_arrays: one per slot of arrays of vectors.
-        group: what neighbouring examples have in common, which `scalar` and the values of bags are then without.
+        group: what neighbouring examples have in common; `scalar` and the values of bags then lack it.
         sides: of the vectors with ids of each kind, which of them each row has.
         expected: float32[n], of the examples after those of the batch, see Added; None where there are none. `scalar`, `dense`,
             `label` and `weight` have n more columns for them, and `dense` those of padding before.
@@ -197,7 +197,8 @@ def cut(
 
 
 def own_slots(chunk: Chunk, start: int, stop: int) -> tuple[Codes, Sequence[int]]:
-    """Return the codes of the lines that examples start:stop do not have in common, and the numbers of such bags."""
+    """Return the codes of the lines that examples start:stop do not have in common, and the numbers of the bags that they do
+    not."""
     if chunk.runs is None:
         return chunk.scalar[:, start:stop], range(len(chunk.bags))
     lines = np.flatnonzero(np.logical_not(chunk.runs.lines))

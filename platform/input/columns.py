@@ -1,4 +1,4 @@
-"""The columns of a training's query as its encoder needs them: slots, their kinds, and roles."""
+"""The schema of a model's input for the encoder: slots, their kinds, and the columns' roles."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Classes(NamedTuple):
     Attributes:
         values: texts or integers.
         type: of the label's column, by Arrow's name.
-        known: what they are; else values stand for two of them, until the label is read.
+        known: whether the classes are known; else values stand for two of them, until the label is read.
     """
 
     values: tuple[str | int, ...]
@@ -59,7 +59,7 @@ class Classes(NamedTuple):
         shown = ", ".join(repr(value) for value in self.values[:SHOWN_CLASSES])
         return shown if len(self.values) <= SHOWN_CLASSES else f"{shown}, ... ({len(self.values)} in all)"
 
-    def told(self, probabilities: NDArray[np.float32]) -> list[pa.Array]:
+    def as_columns(self, probabilities: NDArray[np.float32]) -> list[pa.Array]:
         """Return the likeliest class of each example, and a map from each class to its probability.
 
         Args:
@@ -79,7 +79,7 @@ class Columns:
     `offered` are the inputs made of what operators offer of features: of each categorical slot, then of each multi-valued and
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
     `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
-    be 1 only where the one before it is. `classes`: those of the label, where it is one of several. `sides`: the vectors with
+    be 1 only where the one before it is. `classes`: the label's classes, where it has several. `sides`: the vectors with
     ids that values of slots have. `tree`: the algorithm keeps a tree of the items, whose nodes have rows.
     """
 
@@ -149,7 +149,7 @@ class Columns:
 
     @property
     def groups(self) -> list[list[tuple[Slot, SequenceKind]]]:
-        """The sequences, those of one group side by side, in the order in which the query has them."""
+        """The sequences, each group's side by side, in the order of the query."""
         grouped = sorted(self.of(SequenceKind), key=lambda pair: pair[0].group)
         return [list(group) for _, group in itertools.groupby(grouped, key=lambda pair: pair[0].group)]
 
@@ -180,7 +180,7 @@ class Columns:
         )
 
     def sources(self, side: Side) -> dict[int, Slot]:
-        """Return the slots in whose rows features with these vectors are, by their numbers."""
+        """Return the numbers of the slots whose rows have features with these vectors."""
         slots = {slot.name: slot for slot in self.slots}
         return {source.number: source for source in (slots[slots[name].source] for name in side.slots)}
 
@@ -254,7 +254,7 @@ def columns_from(manifest: Manifest) -> Columns:
 
 
 def require_features(columns: Columns, names: Iterable[str], subject: Subject) -> None:
-    """Refuse slots, of those that an operator's option names, whose values are no features."""
+    """Refuse slots that an operator's option names and whose values are not features."""
     valid = {slot.name.lower() for slot in (*columns.scalar, *columns.bags)}
     known = {slot.name.lower(): slot for slot in columns.slots}
     for name in names:

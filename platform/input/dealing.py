@@ -1,4 +1,4 @@
-"""Which worker takes which split, from which batch on."""
+"""Task assignment: which worker takes which split, from which batch on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NONE: Mapping[Turn, int] = MappingProxyType({})
 
 
 class Standing(NamedTuple):
-    """How far a training has come; turns that are not named have not begun.
+    """A training's progress by turns; turns that are not named have not begun.
 
     Attributes:
-        finished: turn -> how many batches it has, of the turns that a worker has finished.
+        finished: turn -> how many batches it has, for finished turns.
         applied: turn -> how many of its batches every shard has.
         counted: turn -> how many of its batches the metrics have.
-        reached: turn -> how many of its batches the shard has that has the most.
+        reached: turn -> the most of its batches that any shard has.
     """
 
     finished: Mapping[Turn, int] = NONE
@@ -39,8 +39,8 @@ class Dealt(NamedTuple):
         start: the first batch to take.
         applied: batches that every shard has: they are scored, where metrics lack them, but not learned from again.
         counted: batches that the metrics have.
-        reached: batches that some shard has, so that whoever scores them again knows them already.
-        term: how many times it was dealt before; whoever had it then counts no more.
+        reached: batches that some shard has, so that a worker that scores them again has learned from them already.
+        term: how many times it was dealt before; reports of an earlier term do not count.
     """
 
     turn: Turn
@@ -56,14 +56,15 @@ Deal = Callable[[], Dealt | None]
 
 
 class Dealer:
-    """Deals turns in order, each from where it stands, and keeps who has which; thread-safe.
+    """Deals turns in order, each from its next batch, and knows which worker has which; thread-safe.
 
-    A worker may hold several turns, because it reads ahead. Those of a worker that is lost are dealt again.
+    A worker may hold several turns, because it prefetches. The turns of a lost worker are dealt again.
 
     Args:
         turns: all of the training, in order of learning.
         num_workers: that ask.
-        fixed: worker r takes turns r, r + num_workers, ... whatever the timing (bsp); else whoever asks takes the next one.
+        fixed: worker r takes turns r, r + num_workers, ... whatever the timing (bsp); else the worker that asks takes the next
+            one.
         standing: how far the training has come; turns that are finished, on every shard, are not dealt.
     """
 
@@ -98,7 +99,7 @@ class Dealer:
             self._last_pass = pass_number
 
     def require(self, batches: Mapping[Turn, int]) -> None:
-        """Require turns of this training, and numbers of batches that they can have.
+        """Require turns of this training and valid numbers of batches.
 
         Raises:
             TrainingError: one is none.
@@ -124,7 +125,7 @@ class Dealer:
             return held
 
     def hand_over(self, turn: Turn, holder: int, worker: int, standing: Standing) -> Dealt | None:
-        """Deal a turn that a worker holds to another one, from where it stands; None where it has just been finished."""
+        """Hand a turn over to another worker, from its next batch; None where it has just been finished."""
         with self._lock:
             if turn not in self._held[holder]:
                 return None
@@ -146,13 +147,13 @@ class Dealer:
 
     @property
     def finished(self) -> dict[Turn, int]:
-        """How many batches each turn has, of those that are finished."""
+        """How many batches each finished turn has."""
         with self._lock:
             return dict(self._finished)
 
     @property
     def unfinished(self) -> int:
-        """How many turns are not finished, of the passes that are open."""
+        """How many turns of the open passes are not finished."""
         with self._lock:
             return sum(turn.pass_number <= self._last_pass and turn not in self._finished for turn in self._place)
 
@@ -165,5 +166,5 @@ class Dealer:
 
 
 def finished_of(standing: Standing) -> dict[Turn, int]:
-    """Return how many batches the turns have that are finished, and are on every shard."""
+    """Return how many batches each turn has that is finished and applied on every shard."""
     return {turn: batches for turn, batches in standing.finished.items() if standing.applied.get(turn, 0) >= batches}

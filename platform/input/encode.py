@@ -1,4 +1,4 @@
-"""Encoding: Arrow columns to keys.
+"""Encoding (hashing trick without buckets): Arrow columns become keys.
 
 A chunk's distinct features are hashed once; its examples refer to them by small codes, so that finding a batch's unique keys
 is an array look-up. Equal keys of two slots (WITH share) have one code.
@@ -27,7 +27,7 @@ from .vocabulary import Codes, Vocabulary
 
 
 def row_in_table(row: int) -> str:
-    """Return a row of a table that stands alone, in words."""
+    """Return the words for a row of a table that has no file."""
     return f"row {row}"
 
 
@@ -48,8 +48,8 @@ def encode(
         runs_apart: what the table stores as runs has its place in the chunk as runs, too.
 
     Raises:
-        DataError: a vector whose length differs from the others', fields of a history of different lengths in a row, or a cross
-            of too many values.
+        DataError: a vector whose length differs from the others', fields of a history that differ in length in a row, or a
+            cross with too many values.
     """
     rows = table.num_rows
     table, repeats = parted(table, columns)
@@ -93,7 +93,7 @@ def encode(
 
 
 class Repeats(NamedTuple):
-    """What a table stores once for several rows: the values of runs.
+    """Run-length encoded columns: values that a table stores once for several rows.
 
     Attributes:
         values: the columns of slots that are stored so, a row for each run.
@@ -104,7 +104,7 @@ class Repeats(NamedTuple):
     lengths: NDArray[np.int64]
 
     def has(self, slot: Slot) -> bool:
-        """Return whether a slot's values are among them."""
+        """Return whether a slot is stored as runs."""
         return not slot.members and slot.column in self.values.column_names
 
     @property
@@ -118,7 +118,7 @@ class Repeats(NamedTuple):
         return np.cumsum(self.lengths) - self.lengths
 
     def runs(self, columns: Columns) -> RowRuns | None:
-        """Return the runs as a chunk has them, where the intercept is common to them, too; None where no slot has any."""
+        """Return the runs in the form of a chunk, with the intercept in common; None where no slot has any."""
         common = [self.has(slot) for slot in columns.scalar]
         bags = tuple(number for number, slot in enumerate(columns.bags) if self.has(slot))
         if not (any(common) or bags):
@@ -130,8 +130,7 @@ NO_REPEATS = Repeats(pa.table({}), np.empty(0, np.int64))
 
 
 def parted(table: pa.Table, columns: Columns) -> tuple[pa.Table, Repeats]:
-    """Return a table with a value for each row, without the columns of slots whose values it stores once for several rows, and
-    these.
+    """Split a table into columns with a value for each row, and the slots that it stores once for several rows.
 
     Where runs have fewer than two rows on average, or slots are crossed, each row has its values.
     """
@@ -156,7 +155,7 @@ def bags_of(
     """Encode the multi-valued and weighted slots, and all crosses.
 
     Args:
-        lines: the codes of categorical slots by name; those of crosses are written.
+        lines: the codes of categorical slots by name; the codes of crosses are written.
         expand: bags have an entry for each row, not for each run.
 
     Raises:
@@ -206,7 +205,7 @@ def aligned(
 
 
 def encode_dense(table: pa.Table, repeats: Repeats, columns: Columns, encoding: Encoding) -> tuple[NDArray[np.float32], Codes]:
-    """Encode slots of numbers: those that are standardised, then the others, a line per element."""
+    """Encode slots of numbers: standardised ones first, then the others, a line per element."""
     lines: list[NDArray[np.float32]] = []
     codes: list[int] = []
     for slot, kind in sorted(columns.of(DenseKind), key=lambda pair: pair[1].raw):
@@ -236,7 +235,7 @@ def weights_of(table: pa.Table, columns: Columns) -> NDArray[np.float32]:
 
 
 def class_numbers(column: pa.ChunkedArray, classes: Classes) -> NDArray[np.float32]:
-    """Return the place of each value among classes, float32[rows], NaN where it is none of them."""
+    """Return the number of each value's class, float32[rows], NaN where it is not a known class."""
     import pyarrow.compute as pc  # takes 40 ms
 
     values, array = column.combine_chunks(), classes.array
@@ -249,7 +248,7 @@ def class_numbers(column: pa.ChunkedArray, classes: Classes) -> NDArray[np.float
 
 
 def require_known(column: pa.ChunkedArray, numbers: NDArray[np.float32], columns: Columns, where: Callable[[int], str]) -> None:
-    """Refuse labels that are none of the classes.
+    """Refuse labels that are not known classes.
 
     Args:
         numbers: of `class_numbers`.
@@ -262,10 +261,10 @@ def require_known(column: pa.ChunkedArray, numbers: NDArray[np.float32], columns
     if len(missing := np.flatnonzero(np.isnan(numbers))):
         row = int(missing[0])
         value = column[row].as_py()
-        told, (label,) = "NULL" if value is None else repr(value), columns.labels
+        came, (label,) = "NULL" if value is None else repr(value), columns.labels
         remedy = "" if value is None else ", or TRAIN a model on rows of all classes"
         raise DataError(
-            f"LABEL {label} must be one of the classes that the model knows, {columns.classes.text}; {where(row)} has {told}. "
+            f"LABEL {label} must be one of the classes that the model knows, {columns.classes.text}; {where(row)} has {came}. "
             f"Filter such rows out in the query{remedy}."
         )
 
@@ -295,5 +294,5 @@ def words_of(column: pa.ChunkedArray) -> pa.DictionaryArray:
     array = column.combine_chunks()
     plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
     words = plain.cast(pa.string()).dictionary_encode(null_encoding="encode")
-    told = pc.replace_substring_regex(words.dictionary, "^('*NULL'*)$", r"'\1'").fill_null("NULL")
-    return pa.DictionaryArray.from_arrays(words.indices, told)
+    texts = pc.replace_substring_regex(words.dictionary, "^('*NULL'*)$", r"'\1'").fill_null("NULL")
+    return pa.DictionaryArray.from_arrays(words.indices, texts)

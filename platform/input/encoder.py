@@ -1,4 +1,4 @@
-"""The encoder of a model: rows of the input become batches, in training, scoring and estimates alike."""
+"""The encoder of a model: rows of the input become batches, for training, scoring and estimates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .side.table import SideTable
 from .splits import chunk_batches
 
 NEVER = Draw(0, 0, 0)
-"""Of rows that are scored, of which nothing is drawn."""
+"""The seed for scored rows, for which nothing is drawn."""
 
 
 class Encoder:
@@ -40,12 +40,12 @@ class Encoder:
         columns: slots and roles.
         algorithm: what learns from the batches, and how it wants them changed.
         seed: of what is drawn at random.
-        compact: what neighbouring rows agree in is looked for, where the algorithm can do with it once.
+        compact: whether to find what neighbouring rows have in common, where the algorithm can compute it once.
         tree: of the items, where the algorithm has one and the rows are learned from.
         items: those that a statement gives, see ItemFile.
 
     Attributes:
-        copies: rows that each row becomes where it is learned from.
+        copies: how many rows each row becomes in training.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Encoder:
             where: names a row of the table.
 
         Raises:
-            DataError: see encode; a label is NULL, infinite, or of a classifier and not 0 or 1, or a weight is no number >= 0.
+            DataError: see encode; a label is NULL or infinite, a classifier's label is not 0 or 1, or a weight is not a number
+                >= 0.
         """
         chunk = self._with_sides(encode(table, self._columns, with_labels=True, where=where, runs_apart=self._apart))
         if self._columns.classes is not None:
@@ -87,7 +88,7 @@ class Encoder:
         return chunk
 
     def scored(self, table: pa.Table) -> Chunk:
-        """Encode rows to score, changed as the algorithm has them then.
+        """Encode rows to score, with the algorithm's changes for scoring.
 
         Args:
             table: has the columns `Columns.inputs`.
@@ -119,11 +120,11 @@ class Encoder:
         return chunk._replace(sides=tuple(table.codes(chunk) for table in self._sides)) if self._sides else chunk
 
     def compacted(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with what neighbouring rows agree in, where that is looked for and found."""
+        """Return a chunk with what neighbouring rows have in common, where that is wanted and found."""
         return chunk if self._runs is None else self._runs.found(chunk)
 
     def begin_split(self) -> None:
-        """Let the next chunk, the first one of a split, choose what its rows are compared in; see RunFinder."""
+        """Let the next chunk, the first one of a split, choose the slots in which its rows are compared; see RunFinder."""
         if self._runs is not None:
             self._runs.begin_split()
 
@@ -142,7 +143,7 @@ class Encoder:
     def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
         """Cut a chunk into batches to learn from, numbered from `first`.
 
-        Rows that augments add stand in the batch of their own, which is so much larger; they are made piece by piece.
+        Rows that augments add stay in the batch of the row they come from, which becomes larger; they are made piece by piece.
 
         Args:
             batch_size: rows of the chunk for each.
@@ -186,7 +187,7 @@ def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: b
 
 
 def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, where: Callable[[int], str]) -> None:
-    """Refuse the first of some values that is not good."""
+    """Refuse the first invalid value."""
     if not good.all():
         at = int(np.argmin(good))
         raise DataError(f"{rule}; {where(at)} has {shown(values[at])}. Filter or CAST it in the query.")

@@ -1,4 +1,4 @@
-"""Histories and arrays of vectors of a batch: what its examples have in order, padded to one of a few lengths."""
+"""Sequences of a batch, histories and arrays of vectors, padded to one of a few lengths."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Padded(NamedTuple):
     """The histories of one group in a batch, oldest element first, as `algorithms.base.History` has them.
 
     Attributes:
-        rows: int32[fields, batch, L], m where there is no element or it is NULL.
+        rows: int32[fields, batch, L], m where an element is absent or NULL.
         mask: bool[batch, L]; an element has a value in some field.
     """
 
@@ -36,7 +36,7 @@ class PaddedVectors(NamedTuple):
     """The vectors of one slot in a batch, as `algorithms.inputs.Vectors` has them.
 
     Attributes:
-        values: float32[batch, L, dim], zeros where there is none.
+        values: float32[batch, L, dim], zeros where a vector is absent.
         mask: bool[batch, L]; some element of the vector is a number.
     """
 
@@ -47,7 +47,7 @@ class PaddedVectors(NamedTuple):
     def cut(
         cls, arrays: VectorArrays, start: int, stop: int, batch_size: int, length_of: Callable[[int, int], int]
     ) -> PaddedVectors:
-        """Return the vectors of examples start:stop, the rest up to the batch size without any.
+        """Return the vectors of examples start:stop; padded examples have none.
 
         Args:
             length_of: see padded_length.
@@ -94,7 +94,7 @@ def padded_histories(
 
     Args:
         index: int32[k], the row of each code that `elements` gives.
-        absent: the row of what is not there.
+        absent: the row for absent elements.
         length_of: see padded_length.
     """
     found, at = [], 0
@@ -115,7 +115,7 @@ def padded_histories(
 
 
 def padded_length(longest: int, most: int) -> int:
-    """Return the length that is padded to: 8, 16, 32, ..., and `most` where there may be no more."""
+    """Return the padded length: 8, 16, 32, ..., at most `most`."""
     length = SHORTEST
     while length < longest:
         length *= 2

@@ -1,4 +1,4 @@
-"""Rows of a scan that are held out of learning, for validation: a share of them, or the last ones."""
+"""Hold-out rows of a scan for validation: a share of them, or the last ones."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SPLIT_BITS = np.uint64(40)
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Some rows of a scan: those that are learned, or those that are held out; see Scan.
+    """Some rows of a scan: the rows to learn, or the rows held out; see Scan.
 
-    A row is known by its place: the number of its split, and its number among the rows that filters leave of the split. So it
-    is held out in every pass, on any number of workers, and after RESUME.
+    A row is identified by its split and its number among the rows that filters leave of the split. So it is held out in every
+    pass, with any number of workers, and after RESUME.
 
     Attributes:
         scan: gives all rows.
-        share: of the rows that is held out.
+        share: the share of rows held out.
         numbers: split -> its number.
-        rows: of each split of the scan, those that filters leave; all where the scan does not say they are fewer.
-        last: the last rows in order of learning are held out; else those whose hash falls into the share.
+        rows: how many rows filters leave of each split; all where the scan does not say that they are fewer.
+        last: whether the last rows in order of learning are held out; else rows whose hash falls into the share.
         held: these are the rows held out.
     """
 
@@ -56,7 +56,7 @@ class HeldOut:
 
     @property
     def exact(self) -> bool:
-        """Whether a split gives as many rows as it says: not here."""
+        """Whether a split gives as many rows as it declares: not here."""
         return False
 
     @property
@@ -85,7 +85,7 @@ class HeldOut:
         self.scan.check(split)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
-        """Yield what is known of a column, of all rows."""
+        """Yield the statistics of a column, over all rows."""
         return self.scan.bounds(splits, column)
 
     def describe(self) -> str:
@@ -97,11 +97,11 @@ class HeldOut:
         return self.scan.entry()
 
     def over(self, splits: Sequence[Split]) -> HeldOut:
-        """Return the same over splits that were listed before."""
+        """Return the same scan over splits that were listed before."""
         return HeldOut(self.scan.over(splits), self.share, self.numbers, self.rows, self.last, self.held)
 
     def _chosen(self, number: int, start: int, stop: int) -> NDArray[np.bool_]:
-        """Return which rows start:stop of a split these are, bool[stop - start]."""
+        """Return which of the rows start:stop of a split these are, bool[stop - start]."""
         if self.last:
             learned = round(sum(self.rows) * (1 - self.share)) - sum(self.rows[:number])
             held = np.arange(start, stop) >= learned
@@ -113,7 +113,7 @@ class HeldOut:
 def held_out(scan: Scan, splits: Sequence[Split], share: float, last: bool) -> HeldOut:
     """Return the rows of a scan that are left to learn from.
 
-    Where they are the last ones, a scan whose filters drop rows is read once to count them.
+    To hold out the last rows, a scan whose filters drop rows is read once to count them.
     """
     rows = [split.rows for split in splits]
     if not scan.exact and last:
@@ -124,7 +124,7 @@ def held_out(scan: Scan, splits: Sequence[Split], share: float, last: bool) -> H
 
 
 def beginning_of(scan: Scan, splits: Sequence[Split], share: float) -> tuple[HeldOut, list[Split]]:
-    """Return the first rows of a scan, a share of those that its splits say, and the splits that have them."""
+    """Return the first rows of a scan, a share of the rows that its splits declare, and the splits that have them."""
     rows, wanted, count = [split.rows for split in splits], 0, 0
     while wanted < len(rows) and count < sum(rows) * share:
         count += rows[wanted]
@@ -134,7 +134,7 @@ def beginning_of(scan: Scan, splits: Sequence[Split], share: float) -> tuple[Hel
 
 
 def drawn(number: int, start: int, stop: int) -> NDArray[np.float64]:
-    """Return a number in [0, 1) of each of some rows of a split, float64[stop - start], by a hash of its place.
+    """Return a number in [0, 1) of each of some rows of a split, float64[stop - start], by a hash of its position.
 
     Source: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014, splitmix64.
     """

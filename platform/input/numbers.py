@@ -23,7 +23,7 @@ def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float32]:
 
 
 def shown(value: np.float32) -> str:
-    """Return one of `floats` as SQL has it."""
+    """Return one of `floats` as SQL writes it."""
     return "NULL or NaN" if np.isnan(value) else f"{value:g}"
 
 
@@ -31,7 +31,7 @@ def seconds(column: pa.ChunkedArray, name: str) -> NDArray[np.uint32]:
     """Return a timestamp, date or integer column as seconds since 1970, 0 where NULL or earlier.
 
     Raises:
-        DataError: a time is later than 32 bits can tell; names the column and the time.
+        DataError: a time does not fit into 32 bits; names the column and the time.
     """
     kind = column.type
     if pa.types.is_date(kind):

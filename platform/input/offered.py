@@ -1,4 +1,4 @@
-"""What operators offer of features, as inputs of any algorithm: dense ones, whose weights are learned with the others."""
+"""What operators offer for features, as dense inputs of any algorithm, whose weights are learned with the others."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .batches import Batch
 
 
 class Offered(NamedTuple):
-    """What operators offer of the features of a batch.
+    """What operators offer for the features of a batch.
 
     Attributes:
         values: float32[size, k]; of each pulled row, 0 where it is absent.
-        rows: int32[num_slots * k]; the row of each input: those of the first categorical slot, of the next, then of
-            multi-valued and weighted slots.
+        rows: int32[num_slots * k]; the row of each input: first the categorical slots', then the multi-valued and weighted
+            slots'.
     """
 
     values: jax.Array | NDArray[np.float32]
@@ -62,9 +62,9 @@ def bag_means(inputs: Inputs, values: jax.Array, num_bags: int) -> jax.Array:
 
 
 def offered_of(batch: Batch, values: Mapping[str, NDArray[np.float32]]) -> Offered | None:
-    """Return what operators offer of a batch's features, as the step takes it; None where they offer nothing.
+    """Return what operators offer for a batch's features, as the step takes it; None where they offer nothing.
 
     Args:
-        values: as pulled: float32[size, k] of the one table that has it.
+        values: as pulled: float32[size, k], from the one table that has them.
     """
     return next((Offered(offered, batch.offered_index) for offered in values.values()), None)

@@ -1,4 +1,4 @@
-"""Running an iterator ahead of its consumer, in a thread, through a bounded queue."""
+"""Prefetching: running an iterator ahead of its consumer, in a thread, through a bounded queue."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ LEAST, MOST = 2, 64
 
 
 class Coming(Protocol[T_co]):
-    """An iterator that knows whether its next item is there.
+    """An iterator that knows whether its next item is ready.
 
     Attributes:
-        ready: the next item, or the end, is there: to take it costs no wait.
+        ready: whether the next item, or the end, can be taken without a wait.
     """
 
     @property
@@ -29,7 +29,7 @@ class Coming(Protocol[T_co]):
 
 
 class QueueEntry(NamedTuple, Generic[T]):
-    """A place of the queue: an item, or how it ended."""
+    """An entry of the queue: an item, or how the iterator ended."""
 
     item: T | None
     error: BaseException | None = None
@@ -98,7 +98,7 @@ class Ahead(Generic[T]):
         return entry
 
     def _starve(self) -> None:
-        """Take note that the consumer finds nothing."""
+        """Note that the consumer found the queue empty."""
         if self._tuned and self._was_full:
             self.depth, self._was_full = min(2 * self.depth, MOST), False
 

@@ -1,4 +1,4 @@
-"""What the columns of a training query are for, as its statement says."""
+"""The roles of a training query's columns, as its statement gives them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Roles(NamedTuple):
     """The columns that a statement names; all others are slots.
 
     Attributes:
-        labels: to predict; none for algorithms that learn without.
+        labels: to predict; none for algorithms that learn without labels.
         weight, time, group: of examples.
         by: EVALUATE's BY; None where it has none.
         ignore: carried, not learned from.
@@ -26,12 +26,12 @@ class Roles(NamedTuple):
         share: (slot, the slot whose rows it uses).
         nulls: whether a NULL of a categorical slot is a feature.
         grouped: metrics are by group, too.
-        named: the columns that options of the algorithm name; the columns of one option are a group.
+        named: the columns that options of the algorithm name; columns of one option are a group.
         algorithm: its name.
         crosses: what is combined of the slots.
         multiclass: the label is one of several classes, whatever its type.
         vectors: (slot, the vectors with ids that its values have).
-        named_vectors: the names of those that the statement gives.
+        named_vectors: the names of the vectors that the statement gives.
         hidden: units of the hidden layers that such vectors go through.
         positive: the column that says which rows were taken, which are all that is learned.
     """

@@ -25,11 +25,11 @@ NEARLY = 0.9
 
 
 class Agreeing(NamedTuple):
-    """Slots that neighbouring rows agree in.
+    """The slots in which neighbouring rows agree.
 
     Attributes:
-        lines: of `Chunk.scalar`, whether each is among them.
-        bags: the numbers of those of `Chunk.bags`.
+        lines: for each line of `Chunk.scalar`, whether rows agree in it.
+        bags: the numbers of the slots among `Chunk.bags`.
     """
 
     lines: tuple[bool, ...]
@@ -39,9 +39,9 @@ class Agreeing(NamedTuple):
 class RunFinder:
     """Finds the runs of chunks, by few choices of slots, so that few programs are compiled.
 
-    Where rows are learned from, the first chunk of a split chooses for all of it: whichever worker learns it, and wherever one
-    begins that resumes it, sums are added in the same order. Elsewhere slots that were found once are kept for the next chunks
-    where they do nearly as well as the best ones.
+    Where rows are learned from, the first chunk of a split chooses for all of it: sums are added in the same order whichever
+    worker learns it, and at whichever batch a worker resumes it. Elsewhere the chosen slots are kept for the next chunks as
+    long as they do nearly as well as the best ones.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class RunFinder:
         self._in_split, self._begun = True, False
 
     def found(self, chunk: Chunk) -> Chunk:
-        """Return a chunk with its runs, where they save a quarter of what its features take, or more; those that it was read
+        """Return a chunk with its runs, where they save at least a quarter of the work on its features; runs that it was read
         with stay."""
         if chunk.runs is not None:
             return chunk
@@ -83,7 +83,7 @@ class RunFinder:
 
 
 class Neighbours(NamedTuple):
-    """What some rows of a chunk tell of its slots: those of `Chunk.scalar`, then those of `Chunk.bags`.
+    """How often slots change between neighbouring rows of a sample: slots of `Chunk.scalar`, then of `Chunk.bags`.
 
     Attributes:
         changed: bool[slots, n], whether a row differs from the one before it.
@@ -123,7 +123,7 @@ class Neighbours(NamedTuple):
         return Agreeing(lines, tuple(sorted(slot - self.num_lines for slot in chosen if slot >= self.num_lines)))
 
     def saved(self, slots: Agreeing) -> float:
-        """Return the share of an example's features that some slots save, held once for each run."""
+        """Return the share of an example's features that is saved if some slots are held once for each run."""
         chosen = np.array([*slots.lines, *(bag in slots.bags for bag in range(len(self.shares) - self.num_lines))], np.bool_)
         rate = self.changed[chosen].any(axis=0).mean()
         return float(self.shares[chosen].sum() * (1 - rate)) if rate <= MOST_RUNS else 0.0
@@ -139,7 +139,7 @@ def best_of(chunk: Chunk) -> Agreeing | None:
 
 
 def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:
-    """Return the rows that differ from the one before them in one of some slots, int64[runs]; the first is one."""
+    """Return the rows that differ from their predecessor in one of some slots, int64[runs], and the first row."""
     changed = np.zeros(len(chunk.weight), np.uint8)
     changed[:1] = 1
     for codes, chosen in zip(chunk.scalar, slots.lines, strict=True):
@@ -193,7 +193,7 @@ class CommonCodes(NamedTuple):
         owner: int32[examples], the group of each.
         scalar: int32[k, groups].
         values: of multi-valued slots.
-        sizes, clicks: uint32[groups], how many examples a group has, and how many of them with a positive label.
+        sizes, clicks: uint32[groups], how many examples a group has, and how many of them have a positive label.
     """
 
     owner: Codes
@@ -223,7 +223,7 @@ class CommonCodes(NamedTuple):
         )
 
     def empty_index(self, size: int) -> Codes:
-        """Return room for the rows of common lines, int32[k, size]."""
+        """Return an array for the rows of common lines, int32[k, size]."""
         return empty((len(self.scalar), size), np.int32)
 
     def padded(self, scalar: Codes, index: Codes, runs: RowRuns, batch_size: int, absent: int, ladder: Ladder) -> BatchGroup:
@@ -232,7 +232,7 @@ class CommonCodes(NamedTuple):
         Args:
             scalar: int32[k, size], whose first columns are the rows of common lines.
             index: int32[num_values], the rows of values.
-            absent: the row of what is not there.
+            absent: the row for absent features.
             ladder: of values.
         """
         scalar[:, len(self.sizes) :] = absent
@@ -250,7 +250,7 @@ class CommonCodes(NamedTuple):
 
 
 def padded_groups(groups: int) -> int:
-    """Return the number that groups are padded to, one without examples at least among them: 8, 16, 32, ..."""
+    """Return the padded number of groups, with at least one that has no examples: 8, 16, 32, ..."""
     size = FEWEST
     while size <= groups:
         size *= 2
@@ -261,7 +261,7 @@ NO_VALUES = Values(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.
 
 
 def bag_values(bags: Sequence[Bag], numbers: Sequence[int], start: int, stop: int) -> Values:
-    """Return the values of multi-valued slots, which have some numbers, of rows start:stop."""
+    """Return the values of some multi-valued slots, given by their numbers, in rows start:stop."""
     parts = [NO_VALUES]
     for slot, bag in zip(numbers, bags, strict=True):
         low, high = bag.offsets[start], bag.offsets[stop]

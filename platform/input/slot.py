@@ -11,13 +11,13 @@ class Slot:
 
     Attributes:
         name: the column; of a field of an array of structs, `column.field`.
-        kind: the name of one of KINDS, or that of the intercept or of what operators offer.
+        kind: the name of one of KINDS, or the kind of the intercept or of what operators offer.
         type: the column's, in Spark's words.
         number: as stored with each row.
         source: the slot whose rows it uses; its own name unless shared.
         hashed: values are ready-made 64-bit ids.
-        raw: they are such ids, and its keys are they themselves.
-        dim: elements of a vector; 0 until the first batch tells, and for other kinds.
+        raw: they are ready-made ids, and are used as keys unchanged.
+        dim: elements of a vector; 0 until the first batch is read, and for other kinds.
         role: the role that an option of the algorithm gives the column, "" for none.
         group: that option; slots of one group are aligned, element by element.
         length: how many elements of a sequence are read, the last ones.

@@ -29,9 +29,7 @@ def kind_of(field: pa.Field, hashed: Iterable[str]) -> Kind:
         if pa.types.is_struct(type) and type.num_fields
         else f"Cast it ({words_for('')})"
     )
-    raise StatementError(
-        f"Column {name} has type {type_words(type)}, which is no kind of slot. {remedy}, or name it in IGNORE."
-    )
+    raise StatementError(f"Column {name} has type {type_words(type)}, which cannot be a slot. {remedy}, or name it in IGNORE.")
 
 
 def kind_in_role(field: pa.Field, hashed: Iterable[str], role: str, subject: Subject) -> Kind:
@@ -48,7 +46,7 @@ def kind_in_role(field: pa.Field, hashed: Iterable[str], role: str, subject: Sub
 
 
 def check_ids(field: pa.Field, ids: Iterable[str], setting: Subject) -> None:
-    """Refuse a column that is to hold ready-made ids and is not BIGINT."""
+    """Refuse a column of ready-made ids that is not BIGINT."""
     type = field.type
     if field.name in ids and not (pa.types.is_int64(type) or (is_list(type) and pa.types.is_int64(type.value_type))):
         message = f"{setting} expects a BIGINT or array<bigint> column; {field.name} is {type_words(type)}."
@@ -88,7 +86,7 @@ def require_time(field: pa.Field) -> None:
 
 
 def require_value(field: pa.Field, role: Subject) -> None:
-    """Refuse a column whose values have no text: groups and segments are told apart by it."""
+    """Refuse a column whose values have no text: groups and segments are distinguished by it."""
     kind, t = field.type, pa.types
     if not (is_category(kind) or is_number(kind) or t.is_timestamp(kind) or t.is_time(kind)):
         raise StatementError(

@@ -1,4 +1,4 @@
-"""From the columns of a training query to slots: which are learned from, what kind each is, and what the others are for."""
+"""Schema resolution: which columns of a training query are slots, of which kind, and which roles the others have."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
                 raise StatementError(message, subject=role)
     left = [field for field in schema if field.name not in taken]
     if not left:
-        raise StatementError("The query returns no column to learn from beside label, weight, time, group and ignored ones.")
+        raise StatementError(
+            "The query returns no column to learn from, apart from label, weight, time, group and ignored columns."
+        )
     shared = {shareable[a.lower()]: shareable[b.lower()] for a, b in wanted.share}
     slots = tuple(slots_of(left, found[HASHED], found[RAW], shared, wanted))
     slots = (*slots, *crosses_of(slots, wanted.crosses)) if parent is None else continued(slots, parent)
@@ -151,11 +153,11 @@ def slots_of(
 
 
 UNNAMED = Named("", (), "", 0)
-"""What names the columns that no option does."""
+"""The subject of columns that no option names."""
 
 
 def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
-    """Return the slots as a version goes on with them: its parent's first, by their numbers, then new ones.
+    """Return the slots of a version that continues another: its parent's first, by their numbers, then new ones.
 
     Raises:
         StatementError: a slot of the parent is missing, or its kind has changed.
@@ -201,16 +203,16 @@ def crossed_before(cross: SlotEntry, added: Mapping[str, Slot]) -> Slot:
 
 
 def described(slot: Slot | SlotEntry, share: str | None) -> str:
-    """Return what a slot is, in words."""
-    told = (("hashed", slot.hashed), ("raw", slot.raw), (f"with the rows of {share}", share is not None))
-    return f"{slot.kind} ({', '.join([slot.type, *(words for words, there in told if there)])})"
+    """Return the description of a slot."""
+    settings = (("hashed", slot.hashed), ("raw", slot.raw), (f"with the rows of {share}", share is not None))
+    return f"{slot.kind} ({', '.join([slot.type, *(words for words, there in settings if there)])})"
 
 
 def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ...]:
-    """Return the labels as a version goes on with them: under its parent's names.
+    """Return the labels of a version that continues another, under its parent's names.
 
     Raises:
-        StatementError: they are others, or in another order: the weights of each are those of its place.
+        StatementError: they differ, or their order does: weights belong to a label's position.
     """
     if [label.lower() for label in labels] != [label.lower() for label in parent.labels]:
         before = ", ".join(parent.labels)
@@ -223,10 +225,10 @@ def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ..
 
 
 def classes_in(labels: Sequence[pa.Field], multiclass: bool, parent: Manifest | None) -> Classes | None:
-    """Return the classes of a label, those of a new model not known yet; None where labels are numbers.
+    """Return the classes of a label, which a new model does not know yet; None where labels are numbers.
 
     Raises:
-        StatementError: there are several labels, of another type than before, or of one that has no classes.
+        StatementError: there are several labels, or the label has another type than before, or a type without classes.
     """
     before = columns_from(parent).classes if parent is not None else None
     if before is None and not multiclass and (parent is not None or len(labels) != 1 or not is_text(labels[0].type)):
@@ -249,12 +251,12 @@ def classes_in(labels: Sequence[pa.Field], multiclass: bool, parent: Manifest | 
 
 
 def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | None) -> tuple[Slot, ...]:
-    """Return the inputs that operators offer of the slots of features; a version that continues another keeps their numbers.
+    """Return the inputs that operators offer for slots of features; a version that continues another keeps their numbers.
 
-    Numbers go down from the intercept's, those of slots up from 0.
+    Their numbers go down from the intercept's; slots' numbers go up from 0.
 
     Raises:
-        StatementError: a slot of the query has the name of one of them, or the parent has some that are offered no more.
+        StatementError: a slot of the query has the name of one of them, or some of the parent's are no longer offered.
     """
     names = [f"{slot.name}:{offer}" for slot in (*columns.scalar, *columns.bags) for offer in offers]
     numbers = {slot.name: slot.number for slot in parent.slots if slot.kind == OFFERED_KIND} if parent else {}
@@ -269,7 +271,7 @@ def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | 
 
 
 def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[str, str]:
-    """Return how a query's columns answer to a model's, which are compared without case: model's name -> query's.
+    """Match a query's columns to a model's, compared without case: model's name -> query's.
 
     Raises:
         StatementError: a column is missing, or its kind has changed.
@@ -300,13 +302,13 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
 
 
 def roles_before(parent: Manifest) -> set[str | None]:
-    """Return the columns that have a role in a version, which CONTINUE takes over where it names no others."""
+    """Return the columns that have a role in a version; CONTINUE keeps them where it names no others."""
     by = parent.evaluate["by"] if parent.evaluate else None
     return {*parent.labels, *parent.ignore, parent.weight, parent.time, parent.group, by}
 
 
 def check_ignored(roles: Mapping[Subject, Sequence[str]]) -> None:
-    """Refuse a column that is to be ignored and has a role, in which it is used.
+    """Refuse to ignore a column that is used in another role.
 
     Args:
         roles: their columns, IGNORE's among them.
@@ -321,7 +323,7 @@ def check_ignored(roles: Mapping[Subject, Sequence[str]]) -> None:
 
 
 def check_shared(slots: tuple[Slot, ...]) -> None:
-    """Refuse a slot that shares with one whose rows it cannot use."""
+    """Refuse SHARE with a slot whose rows cannot be used."""
     by_name = {slot.name: slot for slot in slots}
     for slot in slots:
         target = by_name.get(slot.source)

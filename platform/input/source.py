@@ -18,7 +18,7 @@ from .timing import Clock
 
 
 def never(dealt: Dealt) -> bool:
-    """Return that nobody takes a turn over."""
+    """Return False: no worker takes a turn over."""
     return False
 
 
@@ -62,10 +62,10 @@ class Source:
         self._before = before
 
     def batches(self, deal: Deal, clock: Clock, left: Callable[[Dealt], bool] = never) -> Generator[Batch | End, None, None]:
-        """Take turns, as long as there are any, and yield their batches, and the end of each; the clock is told the steps.
+        """Take turns, as long as there are any, and yield their batches, and the end of each; the clock measures the steps.
 
         Args:
-            left: tells of a turn under way whether another worker has it now; the rest of it is not read.
+            left: returns whether another worker has the current turn now; the rest of it is not read.
 
         Raises:
             DataError: see Encoder.chunk, and read.
@@ -93,7 +93,7 @@ class Source:
 
 
 def standing(batch: Batch, dealt: Dealt) -> Batch:
-    """Return a batch that says whether shards and metrics have it, and of which term it is."""
+    """Mark a batch with its term, and whether shards and metrics have it."""
     number = batch.id.batch
     if number >= max(dealt.applied, dealt.counted, dealt.reached) and not dealt.term:
         return batch
@@ -102,6 +102,6 @@ def standing(batch: Batch, dealt: Dealt) -> Batch:
 
 
 def row_of(scan: Scan, split: Split, first: int, row: int) -> str:
-    """Return where a row of a table stands that was read from a split, from row `first` of it on, in words."""
+    """Return in words the position of a table's row that was read from a split, from row `first` on."""
     left = "" if scan.exact else "what the query leaves of "
     return f"row {first + row} of {left}{split.where}"

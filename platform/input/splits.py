@@ -19,7 +19,7 @@ CHUNK_ROWS = 1 << 17
 
 
 def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> None:
-    """Refuse labels of a classifier that statistics show to be null or outside {0, 1}, before anything starts.
+    """Refuse labels of a classifier if statistics show NULLs or values outside {0, 1}, before anything starts.
 
     A filter may drop such rows, so a scan with one is checked batch by batch instead.
 
@@ -39,10 +39,10 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
 
 
 def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Columns:
-    """Return the columns with the number of elements of each vector slot, as its first row with any has it.
+    """Return the columns with the number of elements of each vector slot, taken from its first row that has any.
 
     Raises:
-        StatementError: no row has any, or the first split begins with another number than a version before; names the slot.
+        StatementError: no row has any, or the first split begins with another number than an earlier version; names the slot.
     """
 
     def dim(slot: Slot, kind: SizedKind) -> int:
@@ -63,10 +63,10 @@ def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Column
 
 
 def known(slot: Slot, found: int) -> int:
-    """Return how many elements the first vector has, which has to be the slot's number where that is known."""
+    """Return how many elements the first vector has; refuse another number than the slot's where that is known."""
     if slot.dim and found != slot.dim:
         raise StatementError(
-            f"The model learned vectors of {slot.dim} elements in {slot.name}, and those of the query begin with one of "
+            f"The model learned vectors of {slot.dim} elements in {slot.name}, and the query's vectors begin with one of "
             f"{found}. Select vectors as before, or train a new model."
         )
     return found
@@ -83,7 +83,7 @@ def chunk_batches(batch_size: int) -> int:
 
 
 def is_empty(scan: Scan, splits: Sequence[Split]) -> bool:
-    """Return whether filters leave no row of any split; reads no further than the first one left."""
+    """Return whether filters leave no row of any split; reads only up to the first row left."""
     if scan.exact:
         return not any(split.rows for split in splits)
     column = scan.schema.names[:1]

@@ -1,4 +1,4 @@
-"""Where the time of a training goes, step by step."""
+"""Profiling: where the time of a training goes, step by step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clock:
         self._last = time.perf_counter()
 
     def lap(self, step: str) -> None:
-        """Count the time since the last lap as that of a step."""
+        """Count the time since the last lap for a step."""
         now = time.perf_counter()
         self.seconds[step] += now - self._last
         self._last = now
@@ -31,9 +31,9 @@ class Clocks:
     """The clocks of one worker, and of the thread that reads and encodes for it.
 
     Steps of reading: `read`, `encode`, and `read_wait`, until the worker has taken a batch. Of learning: `input_wait`, until
-    there is a batch; `pace_wait`, until other workers allow the step; `pull` and `push`, which wait for shards that are
-    elsewhere and do their work where they are not; `compute`; and `count`, the metrics. Waiting shows the bottleneck: a long
-    `input_wait` says that reading is slower than learning, a long `read_wait` the opposite.
+    there is a batch; `pace_wait`, until other workers allow the step; `pull` and `push`, which wait for remote shards, and do
+    the work of local ones; `compute`; and `count`, the metrics. Waiting shows the bottleneck: a long `input_wait` says that
+    reading is slower than learning, a long `read_wait` the opposite.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Compiled:
 
 
 class Spent(NamedTuple):
-    """Where the time of a worker went, as it travels: seconds by step, programs compiled, and the seconds that they took."""
+    """A worker's timings, as it reports them: seconds by step, programs compiled, and the seconds that they took."""
 
     seconds: dict[str, float]
     compilations: int = 0

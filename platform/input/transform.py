@@ -14,10 +14,10 @@ from ..errors import StatementError
 from ..quoting import quoted
 
 ROWS = "xpsql_input"
-"""The name of the rows that a list is evaluated on."""
+"""The name of the rows on which a list is evaluated."""
 TAIL = f"\n) AS {ROWS}"
 PREFIX = "xpsql_transformed_"
-"""How the names of computed columns begin that stand beside the columns of a query."""
+"""The prefix of computed columns that stand beside the columns of a query."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Transform:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any] | None) -> Transform | None:
-        """Return the list that a manifest has; None without one."""
+        """Return the list in a manifest; None without one."""
         if entry is None:
             return None
         items = tuple(Item(item["name"], item["sql"], tuple(item["reads"])) for item in entry["items"])
@@ -68,7 +68,7 @@ class Transform:
         """Return what stands before the query of a training, which TAIL ends.
 
         Args:
-            passing: columns with a role, which are there in any case.
+            passing: columns with a role, which are selected in any case.
         """
         left_out = {name.lower() for name in self.left_out or ()}
         kept = [name for name in passing if self.left_out is None or name.lower() in left_out]
@@ -82,13 +82,13 @@ class Transform:
         return self.head(passing) + query + TAIL
 
     def beside(self, query: str, inputs: Sequence[str]) -> str:
-        """Return a query with its columns and, under names with PREFIX, those of `inputs` that are computed."""
+        """Return a query with its columns and, under names with PREFIX, the computed ones among `inputs`."""
         items = [self.computed[name.lower()] for name in inputs if name.lower() in self.computed]
         columns = [f"{item.sql} AS {quoted(PREFIX + item.name)}" for item in items]
         return f"SELECT {', '.join([f'{ROWS}.*', *columns])} FROM ({query}{TAIL}"
 
     def needed(self, inputs: Sequence[str]) -> list[str]:
-        """Return the columns of a query that some inputs of a model are made of."""
+        """Return the columns of a query from which some inputs of a model are computed."""
         read = [self.computed[name.lower()].reads if name.lower() in self.computed else (name,) for name in inputs]
         return list({name.lower(): name for names in read for name in names}.values())
 
@@ -97,7 +97,7 @@ class Transform:
 
         Args:
             names: of the query's columns.
-            inputs: what is to be made of them.
+            inputs: what is to be computed.
             model: for the message.
 
         Raises:

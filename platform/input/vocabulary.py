@@ -53,7 +53,7 @@ def keys_of(values: pa.Array, slot: Slot) -> NDArray[np.uint64]:
 
 
 def shown_keys(keys: NDArray[np.int64], slot: Slot) -> NDArray[np.int64]:
-    """Return the keys of a slot's features as users know them: of ids that are keys the ids."""
+    """Return the keys of a slot's features as users know them: raw ids where keys are ids."""
     if not slot.raw:
         return keys
     own = keys.view(np.uint64)

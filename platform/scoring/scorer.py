@@ -89,7 +89,7 @@ class Scored(NamedTuple):
     def columns(self) -> list[pa.Array]:
         """Predictions and outputs as columns: DOUBLE each, or one of vectors; of classes the likeliest, and a map of all."""
         if self.classes is not None:
-            return [*self.classes.told(self.predictions), *map(as_column, self.outputs.values())]
+            return [*self.classes.as_columns(self.predictions), *map(as_column, self.outputs.values())]
         return [*(pa.array(line.astype(np.float64)) for line in self.predictions.T), *map(as_column, self.outputs.values())]
 
 

@@ -1,4 +1,4 @@
-"""Which worker takes which split, from which batch on."""
+"""Task assignment: which worker takes which split, from which batch on."""
 
 from __future__ import annotations
 

@@ -141,12 +141,12 @@ def test_time_is_seconds_and_weight_a_number() -> None:
     ("table", "settings", "message"),
     [
         ({"s": ["a"]}, {}, "Without a clause LABEL the label is the column 'label', which the query does not return"),
-        ({"label": [1], "s": [b"a"]}, {}, "no kind of slot"),
-        ({"label": [1], "s": [datetime.datetime(2013, 1, 1)]}, {}, "no kind of slot"),
+        ({"label": [1], "s": [b"a"]}, {}, "cannot be a slot"),
+        ({"label": [1], "s": [datetime.datetime(2013, 1, 1)]}, {}, "cannot be a slot"),
         (
             {"label": [1], "s": [{"a": 1}]},
             {},
-            r"no kind of slot. Select its fields \(s\.a AS s_a, \.\.\.\) or to_json\(s\), or",
+            r"cannot be a slot. Select its fields \(s\.a AS s_a, \.\.\.\) or to_json\(s\), or",
         ),
         ({"label": [b"1"], "s": ["a"]}, {}, "LABEL expects a number"),
         ({"label": [1]}, {}, "no column to learn from"),

@@ -218,7 +218,7 @@ def test_vectors_of_another_length_than_the_models_are_refused(session: xpsql.Se
 
     session.sql(f"TRAIN MODEL m USING xftrl AS {day('first', [None, [1, 2]])}")
     session.sql(f"CONTINUE MODEL m AS {day('second', [None, None])}")
-    with pytest.raises(StatementError, match="vectors of 2 elements in x, and those of the query begin with one of 3"):
+    with pytest.raises(StatementError, match="vectors of 2 elements in x, and the query's vectors begin with one of 3"):
         session.sql(f"{what} MODEL m AS {day('third', [None, [1, 2, 3]])}")
     assert len(session.models.versions("m")) == 2
 

@@ -27,7 +27,7 @@ def connect(threads: int) -> DuckDBPyConnection:
             "threads": threads,
             "temp_directory": str(spill),
             "preserve_insertion_order": "true",
-            # It infers what rows have from the statistics of Parquet files, which leave NaN out.
+            # DuckDB infers values from the statistics of Parquet files, which leave NaN out.
             "disabled_optimizers": "statistics_propagation",
         },
     )
@@ -37,7 +37,7 @@ def connect(threads: int) -> DuckDBPyConnection:
 
 
 def cursor(connection: DuckDBPyConnection) -> DuckDBPyConnection:
-    """Return another way into a database: queries of several ways do not end each other."""
+    """Return another connection to a database: queries on different connections do not end each other."""
     found = connection.cursor()
     found.execute("SET enable_progress_bar = false")
     share_macros(connection, found)

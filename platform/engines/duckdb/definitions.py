@@ -56,7 +56,7 @@ DESCRIPTION = pa.schema([(name, pa.string()) for name in ("col_name", "data_type
 
 
 class Definitions:
-    """Runs the statements that are no queries."""
+    """Runs the statements that are not queries."""
 
     def __init__(self, queries: Queries, relations: Relations, tables: Tables, views: Views) -> None:
         self._queries = queries
@@ -139,7 +139,7 @@ class Definitions:
             raise exists("view", name, OR_REPLACE)
         if not statement.temporary and self._tables.exists(name.name):
             raise exists("table", name)
-        if not name.name.startswith(INTERNAL):  # ours are read as soon as they are made, which tells what is wrong with them
+        if not name.name.startswith(INTERNAL):  # ours are read as soon as they are made, which shows errors in them
             check_width(statement, len(self._queries.schema(statement.query)))
         self._relations.check_view(parse_query(statement.query.text), name.name, statement.temporary)
         if statement.temporary:
@@ -225,6 +225,6 @@ class Definitions:
 
 
 def whole(name: Name | None) -> QueryText:
-    """Return the query of all that a name has."""
+    """Return the query of all rows of a name."""
     assert name is not None  # the grammar has a name where it has no query
     return QueryText(f"SELECT * FROM {name_sql(name)}")

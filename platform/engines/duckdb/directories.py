@@ -28,7 +28,7 @@ def write_directory(connection: DuckDBPyConnection, sql: str, statement: InsertD
     """Write the rows of a query into a folder, in the place of its files, as Target does.
 
     Raises:
-        StatementError: an option is unknown, or the folder has something else than files of rows.
+        StatementError: an option is unknown, or the folder has other files than files of rows.
         ModelError: the folder cannot be written.
     """
     if not statement.path:
@@ -43,10 +43,10 @@ def write_directory(connection: DuckDBPyConnection, sql: str, statement: InsertD
 
 
 def checked(statement: InsertDirectory) -> dict[str, str]:
-    """Return the options of a format, with those that the statement gives.
+    """Return the options of a format, with the statement's values.
 
     Raises:
-        StatementError: it gives one that is not known.
+        StatementError: it gives an unknown option.
     """
     known = OPTIONS.get(statement.format)
     if known is None:
@@ -55,8 +55,8 @@ def checked(statement: InsertDirectory) -> dict[str, str]:
     given = {("sep" if name == "delimiter" else name): value for name, value in statement.options.items()}
     for name in statement.options:
         if name != "delimiter" and name not in known:
-            told = f"There is no option {name!r} of {statement.format} files that are written.{suggestion(name, known)}"
-            raise StatementError(told, statement.places.get(name, statement.position))
+            message = f"There is no option {name!r} of {statement.format} files that are written.{suggestion(name, known)}"
+            raise StatementError(message, statement.places.get(name, statement.position))
     return {**known, **given}
 
 

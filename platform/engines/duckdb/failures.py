@@ -63,11 +63,11 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
     if found := TABLE_MISSING.search(message):
         return absent("table or alias", found["name"], tables_near(message), find_word(text, found["name"]))
     if found := AMBIGUOUS.search(message):
-        told = f"Column {found['name']} is in several tables of the query; say which one with the table's name before it."
-        return StatementError(told, find_word(text, found["name"]))
+        message = f"Column {found['name']} is in several tables of the query; say which one with the table's name before it."
+        return StatementError(message, find_word(text, found["name"]))
     if found := UNGROUPED.search(message):
-        told = f"Column {found['name']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
-        return StatementError(told, find_word(text, found["name"]))
+        message = f"Column {found['name']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
+        return StatementError(message, find_word(text, found["name"]))
     if found := MACRO.search(message):
         forms = [form.strip().removeprefix("spark_") for form in found["forms"].strip().splitlines()]
         name = forms[0].partition("(")[0]
@@ -78,8 +78,8 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         return StatementError("A quoted value of the CSV file has a line break; read it with the option multiLine 'true'.")
     if found := BROKEN_JSON.search(message):
         line = int(found["line"]) - bool(found["malformed"])  # DuckDB counts a line that it cannot parse twice
-        told = f"{found['file']} has no JSON object in line {line}, not counting empty ones: {found['why'].strip(' .')}."
-        return StatementError(f"{told} Correct it, or read an object of several lines with the option multiLine 'true'.")
+        message = f"{found['file']} has no JSON object in line {line}, not counting empty ones: {found['why'].strip(' .')}."
+        return StatementError(f"{message} Correct it, or read an object of several lines with the option multiLine 'true'.")
     return StatementError(f"The query failed: {plain(message)}")
 
 

@@ -27,7 +27,7 @@ def fitted(
     """Return DuckDB's query of the rows that an INSERT adds, cast as Spark does; columns that it does not name are NULL.
 
     Args:
-        sql: DuckDB's query of what is inserted.
+        sql: DuckDB's query of the inserted rows.
         table: the table's columns.
         fixed: the values of columns that PARTITION gives.
 

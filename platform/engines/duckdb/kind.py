@@ -1,4 +1,4 @@
-"""The embedded engine's entry: what a session knows of it before DuckDB is imported."""
+"""The embedded engine's entry: what a session knows about it before DuckDB is imported."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Projection:
         return Projection, (self._sql, self.needed, self._schema, None)
 
     def _connection(self) -> DuckDBPyConnection:
-        """Return another way into the database, with the macros that the query calls."""
+        """Return another connection to the database, with the macros that the query calls."""
         with self._opening:
             if self._database is None:
                 self._database = connect(1)
@@ -70,7 +70,7 @@ class Projection:
 def projection_of(
     tree: exp.Query, source: FileSource, stored: pa.Schema, schema: pa.Schema, database: DuckDBPyConnection
 ) -> Projection | None:
-    """Return what makes a query's rows of a piece; None where a row of the result depends on several rows.
+    """Return the projection that makes a query's rows of a piece; None where a row of the result depends on several rows.
 
     Args:
         tree: the query, which reads PIECE; it has no WITH.
@@ -91,7 +91,7 @@ def projection_of(
 
 
 def over_piece(sql: str, stored: pa.Schema, needed: Sequence[str]) -> str:
-    """Return a query whose PIECE is a table of the needed columns; the others are NULL, and nobody reads them."""
+    """Return a query whose PIECE is a table of the needed columns; the others are NULL and never read."""
     values = [(quoted(field.name) if field.name in needed else "NULL", field) for field in stored]
     items = ", ".join(f"CAST({value} AS {duckdb_type(field.type)}) AS {quoted(field.name)}" for value, field in values)
     return f"WITH {PIECE} AS (SELECT {items} FROM {ROWS}) {sql}"
@@ -117,7 +117,7 @@ def listed(step: dict[str, Any]) -> list[str]:
 
 
 def projection_over(query: str, stored: pa.Schema) -> Projection:
-    """Return what makes a query's rows of tables in memory.
+    """Return the projection that makes a query's rows of tables in memory.
 
     Args:
         query: row-wise, in Spark SQL, over PIECE.

@@ -39,12 +39,12 @@ class Queries:
 
     @cached_property
     def steady(self) -> DuckDBPyConnection:
-        """A database whose queries run on the thread that asks."""
+        """A database whose queries run on the calling thread."""
         return connect(1)
 
     @contextmanager
     def ready(self, query: QueryText, database: DuckDBPyConnection) -> Iterator[tuple[DuckDBPyConnection, str]]:
-        """Give a connection on which a query can start until the block ends, and the query in DuckDB's SQL.
+        """Yield a connection on which a query can start until the block ends, and the query in DuckDB's SQL.
 
         Raises:
             StatementError: the query cannot run.

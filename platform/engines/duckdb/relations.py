@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """A query in DuckDB's SQL, and what tells the names of its relations' columns."""
+    """A query in DuckDB's SQL, and a function for the names of its relations' columns."""
 
     sql: str
     columns: Callable[[], Iterable[str]]
@@ -82,7 +82,7 @@ class Relations:
         return self.find(unqualified(parts, position), position, bool(node.db))
 
     def check_view(self, query: exp.Query, view: str, temporary: bool) -> None:
-        """Require that a view reads neither itself nor, where it is persistent, what ends with the session.
+        """Require that a view does not read itself nor, if it is persistent, a temporary view.
 
         Raises:
             StatementError: it does.
@@ -99,7 +99,7 @@ class Relations:
 
     @contextmanager
     def bound(self, query: exp.Query, connection: DuckDBPyConnection) -> Iterator[Bound]:
-        """Give a query as DuckDB's SQL, whose relations exist until the block ends.
+        """Yield a query as DuckDB's SQL, whose relations exist until the block ends.
 
         Raises:
             StatementError: a name, or a view that it stands for, cannot be read.
@@ -163,7 +163,7 @@ def names_in(query: exp.Expr) -> list[exp.Table]:
 
 
 def rename(node: exp.Table, name: str) -> None:
-    """Let a reference read another relation; columns can still be qualified with the name that it had."""
+    """Let a reference read another relation; columns can still be qualified with its old name."""
     if not node.alias and node.db.lower() not in FORMATS:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
     for part in ("db", "catalog"):
@@ -172,7 +172,7 @@ def rename(node: exp.Table, name: str) -> None:
 
 
 def is_local(table: exp.Table) -> bool:
-    """Return whether a name is one that the query itself gives, in a WITH clause that the reference sees."""
+    """Return whether a name is defined by the query itself, in a WITH clause that the reference sees."""
     if table.db:
         return False
     node: exp.Expr = table

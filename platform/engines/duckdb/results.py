@@ -35,8 +35,8 @@ def found_schema(connection: DuckDBPyConnection, sql: str) -> pa.Schema:
             raise StatementError(f"The name of the column {name!r} has a NUL, which no name may have. Name it: AS name.")
     nothing = ", ".join(f"CAST(NULL AS {HUGEINT.sub('BIGINT', kind)}) AS c{i}" for i, kind in enumerate(kinds))
     types = connection.sql(f"SELECT {nothing}").to_arrow_table().schema.types
-    told = [{"engine": kind} if HUGEINT.search(kind) else None for kind in kinds]
-    return pa.schema([pa.field(*field) for field in zip(relation.columns, types, [True] * len(types), told, strict=True)])
+    metadata = [{"engine": kind} if HUGEINT.search(kind) else None for kind in kinds]
+    return pa.schema([pa.field(*field) for field in zip(relation.columns, types, [True] * len(types), metadata, strict=True)])
 
 
 def simplified(connection: DuckDBPyConnection, sql: str) -> str:
@@ -48,7 +48,7 @@ def streamed(connection: DuckDBPyConnection, sql: str, text: str) -> pa.RecordBa
     """Start a query and return its rows in Spark's types; the connection is closed after the last one.
 
     Args:
-        text: what the user wrote, for errors on the way.
+        text: what the user wrote, for errors while reading.
     """
     found = found_schema(connection, sql)
     schema, relation = spark_schema(found), connection.sql(with_spark_types(sql, found))

@@ -1,4 +1,4 @@
-"""Queries that make their rows one by one of the rows of one relation, read piece by piece wherever a worker runs."""
+"""Row-wise queries: each result row comes from one row of one relation, so that any worker can evaluate them piece by piece."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PARTS = {
     exp.Intersect: "INTERSECT",
     exp.With: "WITH",
 }
-"""What makes a row of several rows, or reads more than one relation."""
+"""Nodes that make a row of several rows, or read more than one relation."""
 SEVERAL = "the query has an aggregate, or a function that gives several rows"
 
 
 def more_than_joins(query: str) -> str | None:
-    """Return what a query has that needs rows which have not come, in words; None where it joins at most."""
+    """Return in words what makes a query depend on rows that have not arrived; None where it has nothing but joins."""
     tree = parse_query(query)
     names = (name for kind, name in PARTS.items() if kind is not exp.Join and tree.find(kind) is not None)
     found = next(names, "an aggregate" if tree.find(exp.AggFunc) is not None else None)
@@ -44,7 +44,7 @@ def more_than_joins(query: str) -> str | None:
 
 
 def row_wise(query: str, view: str, file: str, warehouse: Path) -> ParquetScan | str:
-    """Return how a query's rows are made of the rows of one relation, or why they are not, in words.
+    """Return how a query is evaluated row by row over one relation, or in words why it cannot be.
 
     Args:
         query: in Spark SQL.

@@ -52,9 +52,9 @@ def scan_of(query: QueryText, relations: Relations, queries: Queries) -> Scan | 
 
 
 def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> FileSource | None:
-    """Return the files that a nest of simple SELECTs reads, and let the tree read a piece of them; None for other queries.
+    """Return the files that a nest of simple SELECTs reads, and make the tree read a piece of them; None for other queries.
 
-    Views become subqueries, so that the tree tells all.
+    Views become subqueries, so that the tree is complete.
     """
     if not simple(tree):
         return None

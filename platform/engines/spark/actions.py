@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 
 class OnSpark(Protocol):
-    """What works with a session of Spark."""
+    """An object with a session of Spark."""
 
     spark: SparkSession
 

@@ -1,3 +1,3 @@
-"""What the environment of this process says of Spark."""
+"""Environment variables of this process about Spark."""
 
-SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and tells the program where it is
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, and passes its address to the program

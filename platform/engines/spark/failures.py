@@ -56,7 +56,7 @@ def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterat
 
     Args:
         statement: what runs; an empty one where the failure is of no text.
-        relations: tells the tables and views that there are.
+        relations: returns the names of all tables and views.
 
     Raises:
         ModelError: a task could not write, which is no fault of the statement.
@@ -100,51 +100,51 @@ def unlogged() -> Iterator[None]:
 
 def explain(error: PySparkException, statement: Sent, relations: Callable[[], Iterable[str]]) -> StatementError:
     """Return a failure of Spark in our words."""
-    told = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
+    args = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
     position = position_of(error, statement)
     match condition_of(error).split("."):
         case ["UNRESOLVED_COLUMN", *_]:
-            near = [bare(name) for name in told.get("proposal", "").split(", ") if name]
-            return absent("column", told["objectName"], near, position)
-        case ["TABLE_OR_VIEW_NOT_FOUND", *_] if lacked := format_of(bare(told["relationName"])):
+            near = [bare(name) for name in args.get("proposal", "").split(", ") if name]
+            return absent("column", args["objectName"], near, position)
+        case ["TABLE_OR_VIEW_NOT_FOUND", *_] if lacked := format_of(bare(args["relationName"])):
             return StatementError(no_format(lacked), position)
         case ["TABLE_OR_VIEW_NOT_FOUND", *_]:
-            return absent("table or view", told["relationName"], relations(), position)
+            return absent("table or view", args["relationName"], relations(), position)
         case ["RECURSIVE_VIEW"]:
-            return StatementError(f"The view {told['viewIdent']} would read itself.", position)
+            return StatementError(f"The view {args['viewIdent']} would read itself.", position)
         case ["INVALID_TEMP_OBJ_REFERENCE"]:
-            temporary = f"{told['obj'].lower()} {told['objName']} would outlive the temporary {told['tempObj'].lower()}"
-            return StatementError(f"The {temporary} {told['tempObjName']}. Use CREATE TEMPORARY VIEW.", position)
+            temporary = f"{args['obj'].lower()} {args['objName']} would outlive the temporary {args['tempObj'].lower()}"
+            return StatementError(f"The {temporary} {args['tempObjName']}. Use CREATE TEMPORARY VIEW.", position)
         case ["TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"]:
-            message = f"The view {told['relationName']} exists. Drop it, use OR REPLACE, or choose another name."
-            return StatementError(message, position or find_word(statement.written, told["relationName"]))
+            message = f"The view {args['relationName']} exists. Drop it, use OR REPLACE, or choose another name."
+            return StatementError(message, position or find_word(statement.written, args["relationName"]))
         case ["MISSING_AGGREGATION"]:
-            message = f"Column {told['expression']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
-            return StatementError(message, position or find_word(statement.written, told["expression"].rpartition(".")[2]))
+            message = f"Column {args['expression']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
+            return StatementError(message, position or find_word(statement.written, args["expression"].rpartition(".")[2]))
         case ["UNRESOLVED_ROUTINE"]:
-            return no_function(bare(told["routineName"]), "", position)
+            return no_function(bare(args["routineName"]), "", position)
         case ["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]:
-            return no_function(bare(told["name"]), "", position)
-        case ["PATH_NOT_FOUND"] if MANIFEST in told["path"]:
+            return no_function(bare(args["name"]), "", position)
+        case ["PATH_NOT_FOUND"] if MANIFEST in args["path"]:
             return StatementError(gone("A table of the statement"), position)
         case ["PATH_NOT_FOUND"]:
-            return StatementError(f"The path {told['path']} does not exist. Check its spelling.", position)
+            return StatementError(f"The path {args['path']} does not exist. Check its spelling.", position)
         case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"] if lacked := missing(str(getattr(error, "_cause", ""))):
             return StatementError(lacked, position)
         case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"]:
-            kind = told["dataSourceType"]
+            kind = args["dataSourceType"]
             message = f"The files of {kind}.`...` cannot be read: they are not {kind}, or executors do not see them there."
             return StatementError(message, position)
-        # Spark 3 has no name for it, and tells no paths.
-        case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in told.get("paths", MANIFEST):
+        # Spark 3 has no name for it, and gives no paths.
+        case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in args.get("paths", MANIFEST):
             return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
     return StatementError(missing(str(error)) or f"The query failed: {plain(str(error))}", position)
 
 
 def condition_of(error: PySparkException) -> str:
     """Return the name of what went wrong, "TABLE_OR_VIEW_NOT_FOUND"; empty where it has none."""
-    told = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()  # Spark 3
-    return told or ""
+    condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()  # Spark 3
+    return condition or ""
 
 
 def position_of(error: PySparkException, statement: Sent) -> Position | None:
@@ -188,17 +188,17 @@ def plain(message: str) -> str:
 
 
 def raised_in_python(message: str) -> str:
-    """Return the error that a Python function of the query raised, from the traceback that Spark tells."""
+    """Return the error that a Python function of the query raised, from Spark's traceback."""
     lines = message.rpartition(TRACEBACK)[2].split("\n")
     raised = next((found for line in lines if (found := RAISED.match(line.strip("\r"))) and line[:1].strip()), None)
     if raised is None:
         return f"a Python function failed: {' '.join(lines[-1].split())}."
     if raised["kind"].startswith(OUR_ERRORS):
         return str(raised["message"])
-    told = f"{raised['kind']}: {raised['message']}" if raised["message"] else raised["kind"]
-    if module := NO_MODULE.search(told):
+    reason = f"{raised['kind']}: {raised['message']}" if raised["message"] else raised["kind"]
+    if module := NO_MODULE.search(reason):
         return f"the executors have no Python module {module['module']}. {SENT}"
-    return f"a Python function raised {told}"
+    return f"a Python function raised {reason}"
 
 
 def is_loss(message: str) -> bool:

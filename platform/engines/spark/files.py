@@ -58,7 +58,7 @@ class SparkFiles:
         """Run a query and write its rows as Parquet, a file for each partition, named in the order of rows.
 
         Args:
-            apart: columns that tell rows of different files apart, in the names of folders alone.
+            apart: columns by which rows are divided into files; their values are in the names of folders only.
 
         Raises:
             ModelError: executors do not see the warehouse, and what they write would be lost.

@@ -1,6 +1,7 @@
-"""Simple filters of queries on Spark, done by whoever reads the files: columns compared with literals, and their combinations.
+"""Filter pushdown for queries on Spark: the reader of the files evaluates comparisons of columns with literals, and their
+combinations.
 
-Only comparisons that Arrow and Spark answer alike are simple: of integers with integers, floats with numbers, strings with
+Only comparisons on which Arrow and Spark agree are simple: of integers with integers, floats with numbers, strings with
 strings, dates with dates, and tests for NULL. NULL is neither true nor false in both; Spark's NaN is the greatest number.
 """
 
@@ -28,7 +29,7 @@ class NotSimple(Exception):
 
 @dataclass(frozen=True)
 class Kept:
-    """Makes a query's rows of one piece of its files: those that pass a condition, in the query's columns and types.
+    """Makes a query's rows from one piece of its files: the rows that pass a condition, with the query's columns and types.
 
     Attributes:
         condition: over the stored columns.
@@ -75,7 +76,7 @@ class Origin:
         """Return a condition over the stored columns.
 
         Raises:
-            NotSimple: Arrow would answer otherwise than Spark, or not at all.
+            NotSimple: Arrow would evaluate it differently from Spark, or not at all.
         """
         match node:
             case exp.Paren():
@@ -131,7 +132,7 @@ def literal_of(node: exp.Expr, kind: str) -> pa.Scalar:
     """Return a literal that a column of a type is compared with.
 
     Raises:
-        NotSimple: it is no literal, or one of a type for which Spark casts one of the sides.
+        NotSimple: it is not a literal, or has a type for which Spark casts one of the sides.
     """
     if isinstance(node, exp.Cast) and node.to.is_type("date") and kind == "date":
         return date_of(node.this)

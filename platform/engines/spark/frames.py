@@ -120,7 +120,7 @@ def packs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def counted(frame: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
-    """Return a frame with the same rows, and what tells how many there were once an action has run on it."""
+    """Return a frame with the same rows, and a counter that has their number once an action has run."""
     from pyspark.sql import Observation, functions
 
     seen = Observation()

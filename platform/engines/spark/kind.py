@@ -1,4 +1,4 @@
-"""Spark's entry: what a session knows of it before PySpark is imported."""
+"""Spark's entry: what a session knows about it before PySpark is imported."""
 
 from __future__ import annotations
 

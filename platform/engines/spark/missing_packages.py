@@ -1,4 +1,4 @@
-"""What a Spark lacks for files elsewhere: the packages of file systems and formats, found by its failures."""
+"""Packages that Spark lacks for file systems and formats, found by its failures."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Package(NamedTuple):
 
 
 PACKAGES = {
-    "s3a": Package("org.apache.hadoop:hadoop-aws", (), "that of Spark's Hadoop"),
+    "s3a": Package("org.apache.hadoop:hadoop-aws", (), "the version of Spark's Hadoop"),
     "delta": Package(
         "io.delta:delta-spark_2.13",
         (
             "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog",
         ),
-        "one made for this Spark",
+        "a version made for this Spark",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Which queries on Spark are read in place: those that Spark's own optimizer reduces to columns of Parquet files.
+"""Which queries on Spark are read in place: queries that Spark's own optimizer reduces to columns of Parquet files.
 
 Views, subqueries and WITH are gone from the optimized plan, so there are two plans by which a query can be read in place:
 
@@ -40,7 +40,7 @@ ID = r"#(\d+)L?"
 
 
 class Unfit(NamedTuple):
-    """What cannot be read in place, and why."""
+    """The reason why a query cannot be read in place."""
 
     reason: str
 
@@ -51,7 +51,7 @@ OTHER_TYPES = Unfit("the files have its columns in other types")
 
 
 class Reference(NamedTuple):
-    """A query whose rows are those of Parquet files.
+    """A query that returns the rows of Parquet files unchanged.
 
     Attributes:
         files: in the order of reading.
@@ -149,7 +149,7 @@ def names_partition(folder: str, stored: Collection[str]) -> bool:
 def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:
     """Return the paths of files, sorted; Spark itself reads them in no order.
 
-    A link stands for the file behind it: that of a table's file may go while the file is being read.
+    Links are resolved: the link to a table's file may disappear while the file is being read.
     """
     urls = [urlsplit(uri) for uri in found]
     if not urls:
@@ -163,7 +163,7 @@ def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:
 def plan_of(frame: DataFrame) -> list[str]:
     """Return the lines of Spark's optimized plan of a query.
 
-    They are those of EXPLAIN EXTENDED, which would look for the files, read their schema and plan the query all over again.
+    They equal EXPLAIN EXTENDED's, which would look for the files, read their schema and plan the query all over again.
     """
     spark, java = frame.sparkSession, cast(Any, frame)._jdf
     with configured(spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}), active(spark):

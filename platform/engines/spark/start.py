@@ -1,4 +1,4 @@
-"""Starting Spark: what has to be there, and the settings that a session of ours has unless the user gives others."""
+"""Starting Spark: requirements, and the default settings of a session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OLDEST = (3, 5, 4)
 STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
-SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # Spark 4 is so, unless told otherwise
+SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # as Spark 4 is by default
 ENDED = (
     "The Spark application of this session has ended: it was stopped, or its cluster or JVM ended it. Start Spark and open a "
     "session on it; RESUME MODEL goes on with a training that was interrupted."
@@ -96,7 +96,7 @@ def check_session(spark: object) -> SparkSession:
     """Return a session that can do what trainings need.
 
     Raises:
-        NotAvailableError: it is none, or one of Spark Connect, which has no executors of its own to offer.
+        NotAvailableError: it is not a session, or one of Spark Connect, which offers no executors.
         EngineEndedError: see check_running.
     """
     require_pyspark()
@@ -153,7 +153,7 @@ def require_java() -> None:
 
 @contextmanager
 def executors_python() -> Iterator[None]:
-    """Let executors run this Python, unless the user has said which one."""
+    """Let executors run this Python, unless the user has set another."""
     if "PYSPARK_PYTHON" in os.environ:
         yield
         return

@@ -104,7 +104,7 @@ class SparkTables:
         return [name for name in names if VALID.fullmatch(name)]
 
     def prepare(self, text: str) -> None:
-        """Make known to Spark what a statement names, and bring up to date what is known.
+        """Register the names of a statement in Spark, and update registered ones.
 
         Raises:
             StatementError: a view that the statement names cannot be read.
@@ -122,7 +122,7 @@ class SparkTables:
             try:
                 self._show(name, asked=False)
             except StatementError:
-                self._hide(name)  # a statement that names it will tell why it cannot be read
+                self._hide(name)  # a statement that names it will report why it cannot be read
 
     def _add_named(self, words: set[str], names: set[str], found: dict[str, None]) -> None:
         """Add the names among some words to those found, each after the names that its view reads."""
@@ -135,7 +135,7 @@ class SparkTables:
         """Run a statement that changes the warehouse; return whether this one does.
 
         Raises:
-            StatementError: it cannot run, or would change what Spark knows of the warehouse, and not the warehouse.
+            StatementError: it cannot run, or would change only Spark's view of the warehouse, not the warehouse.
         """
         match self._ours(text) if self.are_default else None:
             case CreateTable() as statement:
@@ -170,7 +170,7 @@ class SparkTables:
         self._save(name, frame, "replace" if replace else "new")
 
     def forget(self) -> None:
-        """Remove from Spark's catalog what was made known."""
+        """Remove registered names from Spark's catalog."""
         if not self._in_memory or ended(self._spark):
             return  # a catalog in memory ends with the application
         for name in list(self._shown):

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 MEBIBYTE = 1 << 20
 UNBOUNDED = 1 << 20
 LOCAL = re.compile(r"local(?:\[(\*|\d+).*)?$")
-UNLIMITED = re.compile(r"local|spark://")  # what runs there is limited by its machine, except the JVM
+UNLIMITED = re.compile(r"local|spark://")  # there the machine limits memory, except the JVM's
 COMING_SECONDS = 30.0
 POLL_SECONDS = 0.2
 OVERHEAD_FACTOR = 0.1
 LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
 PYTHON = "spark.executor.pyspark.memory"
-LEAST_PYTHON_MEBIBYTES = 1024  # of addresses, which is what that setting limits: Python and JAX without rows take so many
+LEAST_PYTHON_MEBIBYTES = 1024  # MiB of address space, which that setting limits: what Python and JAX take without rows
 SHUT_DOWN = "SparkContext was shut down"
 CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
 
@@ -65,7 +65,7 @@ class SparkTasks:
         return found
 
     def _cores(self) -> int:
-        """Return the cores of all executors; a setting that hides them is looked behind where it can be."""
+        """Return the cores of all executors; a setting that hides them is bypassed where possible."""
         if self._setting("spark.default.parallelism") is None:
             with held():
                 return int(self._context.defaultParallelism)
@@ -106,7 +106,7 @@ class SparkTasks:
                 check_running(self._session)
                 job = SparkJob(self._context, function, count, name, gang)
         except KeyboardInterrupt:
-            if job is not None:  # nobody else knows of it
+            if job is not None:  # no one else knows it
                 job.cancel()
                 while not job.wait(POLL_SECONDS):  # it may not have been there yet
                     job.cancel()
@@ -159,13 +159,13 @@ class SparkJob:
         if not self._ended.wait(seconds):
             return False
         if self._error is not None and not self._cancelled:
-            told = str(self._error)
-            if SHUT_DOWN in told:  # it may not yet say that it has ended
+            message = str(self._error)
+            if SHUT_DOWN in message:  # it may not yet say that it has ended
                 raise EngineEndedError(ENDED) from self._error
-            if CANCELLED.search(told):
-                raise CancelledError(f"The job {self._name!r} was cancelled. {plain(told)}") from self._error
-            failure = LostError if is_loss(told) else TrainingError
-            raise failure(f"{self._name} failed: {plain(root_cause(told))}") from self._error
+            if CANCELLED.search(message):
+                raise CancelledError(f"The job {self._name!r} was cancelled. {plain(message)}") from self._error
+            failure = LostError if is_loss(message) else TrainingError
+            raise failure(f"{self._name} failed: {plain(root_cause(message))}") from self._error
         return True
 
     def cancel(self) -> None:
@@ -184,7 +184,7 @@ def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Itera
 
         context = TaskContext.get()
         assert context is not None  # this runs in a task
-        gc.freeze()  # Spark collects garbage after each task of a process: let it pass over what earlier ones left for good
+        gc.freeze()  # Spark collects garbage after each task of a process: let it skip objects that earlier tasks left for good
         for number in numbers:
             function(Task(number, context.attemptNumber(), context.cpus()))
             yield number

@@ -22,7 +22,7 @@ RESERVED = frozenset({"AS", "FROM", "SELECT", "USING", "WHERE", "WITH"})  # neve
 class Cursor:
     """A place in the tokens of one statement, and the ways to read on from it.
 
-    Words are compared without case. Positions are those of the script that the statement stands in.
+    Words are compared without case. Positions refer to the script that contains the statement.
 
     Example:
         cursor = Cursor.of("DROP MODEL IF EXISTS m")
@@ -195,7 +195,7 @@ class Cursor:
         raise self.error("This parenthesis is not closed.")
 
     def parenthesised(self) -> Passage:
-        """Read a parenthesised text of any content and return what is inside."""
+        """Read a parenthesised text and return its content."""
         if not self.peek("("):
             raise self.expected("(")
         start, close = self.tokens[self.index].end, self.closing()

@@ -1,4 +1,4 @@
-"""Text to tokens: as Spark SQL reads words, names, strings, numbers and comments, with the place of each.
+"""The lexer: text to tokens, with Spark SQL's words, names, strings, numbers and comments, and the position of each.
 
 Written here rather than taken from a parser library: a message needs the exact start of every token, an unclosed string its
 opening quote, and a script its `${name}`; and the words after SHOW must stay words.
@@ -59,7 +59,7 @@ def tokenize(passage: Passage) -> tuple[Token, ...]:
 
 
 def reading(passage: Passage) -> Iterator[Token]:
-    """Yield the tokens of a text one by one, for those who may end early; `tokenize` has them after the last one."""
+    """Yield the tokens of a text one by one, for callers that may end early; `tokenize` has them after the last one."""
     found = KEPT.get(passage)
     if found is not None:
         yield from found

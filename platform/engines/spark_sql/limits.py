@@ -1,4 +1,4 @@
-"""How long and how deep a statement may be that is read as a tree; what is more is refused before it is parsed."""
+"""Limits on the length and depth of statements, checked before they are parsed."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES, SHOW PARTI
 
 
 def read(text: str) -> Statement:
-    """Tell which statement a text is.
+    """Return which statement a text is.
 
     Raises:
-        StatementError: it is none that the engine runs, or is not complete.
+        StatementError: the engine does not run such a statement, or it is incomplete.
     """
     cursor = opened(text)
     if cursor.at_end:
@@ -113,7 +113,7 @@ def read_query(text: str) -> QueryText:
     """Return the query that a text is.
 
     Raises:
-        StatementError: it is something else.
+        StatementError: it is another statement.
     """
     statement = read(text)
     if not isinstance(statement, QueryText):

@@ -21,7 +21,8 @@ MOST_VALUES = 1 << 27
 
 
 class CrossedValues(NamedTuple):
-    """The values of a member: their codes and weights (None: all 1), and where those of each row start and how many it has."""
+    """The values of a member: their codes and weights (None: all 1), and for each row where its values start and how many it
+    has."""
 
     codes: Codes
     weights: NDArray[np.float32] | None
@@ -34,8 +35,8 @@ class Crossing:
 
     Args:
         table: its columns.
-        lines: the codes of categorical slots by name; those of crosses are written.
-        bags: of multi-valued and weighted slots by name; those of crosses are added.
+        lines: the codes of categorical slots by name; the codes of crosses are written.
+        bags: of multi-valued and weighted slots by name; the bags of crosses are added.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Crossing:
 
         Args:
             codes: int32[members, n].
-            positions: int64[n] of each member, where its values stand; None where that is the same in all.
+            positions: int64[n] of each member, the positions of its values; None where they are the same in all.
         """
         first, inverse = combinations(codes)
         texts = [

@@ -19,7 +19,7 @@ def crosses_of(slots: Sequence[Slot], terms: Sequence[Term]) -> tuple[Slot, ...]
     """Return the crosses of a query's slots, numbered after them.
 
     Raises:
-        StatementError: a term names what is no slot that can be crossed, makes none, or makes what there is already.
+        StatementError: a term names a column that cannot be crossed, makes no cross, or makes one that exists already.
     """
     known = {slot.name.lower(): slot for slot in slots}
     made: dict[frozenset[str], Slot] = {}
@@ -36,7 +36,7 @@ def crosses_of(slots: Sequence[Slot], terms: Sequence[Term]) -> tuple[Slot, ...]
                 message = f"{term.subject} makes the slot {slot.name}, and the query returns it. Rename it with AS."
                 raise StatementError(message, subject=term.subject)
             if (twin := made.setdefault(frozenset(slot.members), slot)) is not slot:
-                message = f"{term.subject} makes {slot.name}, and {twin.name} is there already. Leave one out."
+                message = f"{term.subject} makes {slot.name}, and {twin.name} is the same cross. Leave one out."
                 raise StatementError(message, subject=term.subject)
     return tuple(made.values())
 

@@ -14,7 +14,7 @@ class Term(NamedTuple):
 
     Attributes:
         text: as written.
-        names: the slots that it names; none where it is *, which stands for all that can be crossed.
+        names: the slots that it names; none for *, which stands for all slots that can be crossed.
         order: how many of them each of its crosses combines.
     """
 

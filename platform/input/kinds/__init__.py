@@ -26,7 +26,7 @@ def kind_named(name: str) -> Kind:
 
 
 def kind_accepting(type: pa.DataType, role: str) -> Kind | None:
-    """Return the kind of a column of a type, to which an option gave a role ("" for none); None where it is no slot."""
+    """Return the kind of a column with this type and role ("" for none); None where it cannot be a slot."""
     return next((kind for kind in KINDS if kind.accepts(type, role)), None)
 
 

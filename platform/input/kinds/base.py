@@ -1,7 +1,8 @@
 """The contract of slot kinds: which columns they take, and what a column becomes in a chunk.
 
 A kind is a file, with an object of one of the five classes below, and a line in KINDS. There is a class for each place that
-chunks, layouts and inputs have for values. What negatives, matrices and searches need to know of a kind is an attribute here.
+chunks, layouts and inputs have for values. What negatives, matrices and searches need to know about a kind is an attribute
+here.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..vocabulary import Codes, Vocabulary, keys_of
 
 
 class Encoding(NamedTuple):
-    """What the encoder of a slot is given beside its column.
+    """The context in which a slot's column is encoded.
 
     Attributes:
         vocabulary: takes the keys of the chunk's features and gives codes.
@@ -58,14 +59,14 @@ class Kind(ABC):
 
     @abstractmethod
     def accepts(self, type: pa.DataType, role: str) -> bool:
-        """Return whether columns of a type, to which an option gave a role ("" for none), are slots of this kind."""
+        """Return whether columns with this type and role ("" for none) are slots of this kind."""
 
     def fields(self, type: pa.DataType) -> tuple[str, ...]:
         """Return the fields of a column that are slots of their own; ("",) where the column itself is the slot."""
         return ("",)
 
     def rewritten(self, now: str, before: str) -> bool:
-        """Return whether values of type `now` have other keys than the same values of type `before` had."""
+        """Return whether values have other keys now, with type `now`, than before, with type `before`."""
         return False
 
 
@@ -126,7 +127,7 @@ class Lines(NamedTuple):
 
     Attributes:
         values: float32[rows] for each element, NaN where absent.
-        first: the code of the first one's row; those of the others follow.
+        first: the code of the first element's row; the codes of the others follow.
     """
 
     values: list[NDArray[np.float32]]
@@ -134,7 +135,7 @@ class Lines(NamedTuple):
 
 
 class DenseKind(Kind):
-    """Numbers: columns of `Inputs.dense`. `raw` ones come after those that are standardised."""
+    """Numbers: columns of `Inputs.dense`. `raw` ones come after standardised ones."""
 
     features = False
 
@@ -147,8 +148,8 @@ class Elements(NamedTuple):
     """The elements of one sequence slot.
 
     Attributes:
-        codes: int32[k], of those that are kept; -1 where one is NULL.
-        kept: int64[rows], how many are kept of each row, its last ones.
+        codes: int32[k], of the kept elements; -1 where one is NULL.
+        kept: int64[rows], how many elements of each row are kept, its last ones.
         lengths: int64[rows], how many each row has.
     """
 
@@ -158,7 +159,7 @@ class Elements(NamedTuple):
 
 
 class SequenceKind(Kind):
-    """Features in order, aligned with those of the slots of the same group: a field of one of `Inputs.histories`."""
+    """Features in order, aligned with the other slots of the same group: a field of one of `Inputs.histories`."""
 
     @abstractmethod
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:

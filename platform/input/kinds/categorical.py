@@ -1,4 +1,4 @@
-"""Categorical slots: one category per example, of any type whose values can be told apart by their text."""
+"""Categorical slots: one category per example, of any type whose values have a unique text."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Categorical(ScalarKind):
             if piece.null_count and not (encoding.null_features and is_text(piece.type)):
                 seed = np.array([slot_seed(slot.source)], np.uint64)
                 null = encoding.add(seed, slot) if encoding.null_features else ABSENT
-                target ^= (target ^ np.int32(null)) & -nulls(piece).astype(np.int32)  # where NULL: without a branch for each
+                target ^= (target ^ np.int32(null)) & -nulls(piece).astype(np.int32)  # NULLs, without a branch for each
             at += len(piece)
 
 
 def distinct_keys(piece: pa.Array, slot: Slot) -> tuple[NDArray[np.uint64], NDArray[np.generic]]:
     """Return the keys of an array's distinct values, and each element's index among them; of a NULL, any index.
 
-    Of text each element is hashed, which takes less than to find the distinct words, and a NULL has the key of the slot's NULL.
+    Each text is hashed, which is cheaper than finding the distinct ones, and a NULL has the key of the slot's NULL.
     Integers of a small range are found by a table of that range instead of a hash of each element.
     """
     if is_text(piece.type):
@@ -69,7 +69,7 @@ def distinct_keys(piece: pa.Array, slot: Slot) -> tuple[NDArray[np.uint64], NDAr
 
 
 def nulls(piece: pa.Array) -> NDArray[np.bool_]:
-    """Return which elements of an array that has some are NULL."""
+    """Return which elements of an array with NULLs are NULL."""
     bits = np.frombuffer(piece.buffers()[0], np.uint8)
     valid = np.unpackbits(bits, count=piece.offset + len(piece), bitorder="little")[piece.offset :]
     return np.equal(valid, 0)

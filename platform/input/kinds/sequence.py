@@ -46,7 +46,7 @@ class Sequence(SequenceKind):
 
 
 def element_types(type: pa.DataType) -> list[pa.DataType]:
-    """Return the types of the elements of an array, those of their fields where they are structs."""
+    """Return the types of an array's elements; of structs the types of their fields."""
     element = type.value_type
     return [element.field(i).type for i in range(element.num_fields)] if pa.types.is_struct(element) else [element]
 

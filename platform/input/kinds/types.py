@@ -1,4 +1,4 @@
-"""Families of Arrow types, as kinds of slots and roles ask for them."""
+"""Families of Arrow types that kinds of slots and roles accept."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def vector_lines(array: pa.Array, slot: Slot, fitting: str) -> NDArray[np.float3
     """Return vectors as float32[n, dim]; a NULL vector is all NaN.
 
     Args:
-        fitting: the condition that rows meet whose vectors have the slot's length, for messages.
+        fitting: a condition that selects rows with vectors of the slot's length, for messages.
 
     Raises:
         DataError: a vector has another length than the slot's.

@@ -1,4 +1,4 @@
-"""Slots of arrays of vectors: what an example has any number of, such as the frames of a film, each a vector of one length."""
+"""Slots of arrays of vectors, any number per example, all of one length, such as the frames of a film."""
 
 from __future__ import annotations
 

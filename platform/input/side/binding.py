@@ -23,7 +23,7 @@ def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> t
         parent: the version that is continued, which has vectors of its own.
 
     Raises:
-        StatementError: a slot is none, or no slot whose values could have vectors; a name has no vectors, or vectors no slot.
+        StatementError: a name is not a slot, or its values cannot have vectors; a name has no vectors, or vectors have no slot.
     """
     before = {vectors.name: vectors for vectors in parent.vectors} if parent is not None else {}
     names, found = {*before, *(name.lower() for name in wanted.named_vectors)}, dict[str, list[str]]()
@@ -54,7 +54,7 @@ def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> t
 
 
 def check_kept(sides: Sequence[Side], parent: Manifest) -> None:
-    """Refuse other vectors than those of the version that is continued."""
+    """Refuse vectors that differ from the continued version's."""
     if [(one.name, one.slots, one.hidden) for one in sides] != [(one.name, one.slots, one.hidden) for one in parent.vectors]:
         had = ", ".join(f"{slot} IN {one.name}" for one in parent.vectors for slot in one.slots) or "none"
         raise StatementError(

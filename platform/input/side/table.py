@@ -1,7 +1,7 @@
-"""Vectors with ids as files that are mapped into memory, and which of them the features of a batch have.
+"""Side tables: vectors with ids as memory-mapped files, and which of them the features of a batch have.
 
 values.f32        float32[n, elements]
-keys-<s>.u64      uint64[n], the keys that the ids have as values of the slot of number s, ascending
+keys-<s>.u64      uint64[n], the keys of the ids as values of the slot with number s, ascending
 places-<s>.i32    int32[n], the vector of each
 """
 
@@ -21,7 +21,7 @@ from ...ps.compiled.ladder import Ladder
 
 VALUES = "values.f32"
 NONE, LACKING, FIRST = 0, 1, 2
-"""Codes: of features whose slots have no vectors, of those that lack theirs, and of the first vector."""
+"""Codes: of features whose slots have no vectors, of features that lack theirs, and of the first vector."""
 
 Codes = NDArray[np.int32]
 
@@ -33,8 +33,8 @@ class Side:
     Attributes:
         name: that VECTORS gives.
         slots: that have them.
-        hidden: of the network that they go through.
-        elements: of each; 0 until they have been read.
+        hidden: units of the network that they go through.
+        elements: of each vector; 0 until they have been read.
         folder: where they are; "" until then.
     """
 
@@ -46,7 +46,7 @@ class Side:
 
     @property
     def layout(self) -> SideSlots:
-        """What algorithms know of them."""
+        """What algorithms know about them."""
         return SideSlots(self.name, self.elements, self.slots, self.hidden)
 
 
@@ -67,7 +67,7 @@ class SideTable:
     """Vectors with ids, mapped into memory.
 
     Raises:
-        ModelError: a file is gone, or is not what it should be.
+        ModelError: a file is missing or damaged.
     """
 
     def __init__(self, side: Side) -> None:
@@ -105,18 +105,18 @@ class SideTable:
 
 
 class SideCodes(NamedTuple):
-    """Which vector each feature of a chunk has: int32[num_codes]."""
+    """The vector of each feature of a chunk: int32[num_codes]."""
 
     table: SideTable
     codes: Codes
 
     def cut(self, features: NDArray[Any]) -> SideRows:
-        """Return which vector each of some features has, those of a batch."""
+        """Return the vector of each feature of a batch."""
         return SideRows(self.table, self.codes.take(features))
 
 
 class SideRows(NamedTuple):
-    """Which vector each of the rows has that a batch pulls: int32[m]."""
+    """The vector of each row that a batch pulls: int32[m]."""
 
     table: SideTable
     codes: Codes

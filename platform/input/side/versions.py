@@ -27,7 +27,7 @@ Queries = Mapping[str, str]
 
 
 def with_vectors(given: Queries, columns: Columns, engine: Engine, parent: Version | None, draft: Draft) -> Columns:
-    """Write the vectors that a statement gives, copy the others from the version before, and return where all are.
+    """Write the vectors that a statement gives, copy the others from the previous version, and return where all are.
 
     Raises:
         StatementError: a query cannot run, or returns anything but ids and vectors.
@@ -68,7 +68,7 @@ def with_elements(given: Queries, columns: Columns, engine: Engine) -> Columns:
 
 @contextmanager
 def of_clause(name: str) -> Iterator[None]:
-    """Give errors of a query of VECTORS the place of the clause."""
+    """Place errors of a query of VECTORS at the clause."""
     try:
         yield
     except StatementError as error:
@@ -76,7 +76,7 @@ def of_clause(name: str) -> Iterator[None]:
 
 
 def located(columns: Columns, manifest: Manifest, version: Folders) -> Columns:
-    """Return the columns with where the vectors of a version are."""
+    """Return the columns with the locations of a version's vectors."""
     known = {vectors.name: vectors.elements for vectors in manifest.vectors}
     sides = (
         replace(side, elements=known[side.name], folder=str(version.vectors_of(side.name).absolute())) for side in columns.sides

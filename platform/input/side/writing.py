@@ -45,12 +45,13 @@ def write_side(side: Side, reader: Iterable[pa.RecordBatch], sources: Mapping[in
     """Write vectors; durable when this returns.
 
     Args:
-        side: has its elements where a version before has such vectors.
+        side: has its elements where an earlier version has such vectors.
         reader: of ids and vectors, as `check_schema` has them.
-        sources: the slots whose values the ids are, by number, each with rows of its own.
+        sources: by number, the slots whose values are ids, each with separate rows.
 
     Raises:
-        DataError: no vectors, one of another length or with what is no finite number, or an id that is NULL or there twice.
+        DataError: no vectors, a vector of another length or with a number that is not finite, or an id that is NULL or occurs
+            twice.
     """
     ids: list[pa.Array] = []
     keys: dict[int, list[NDArray[np.uint64]]] = {number: [] for number in sources}
@@ -81,7 +82,7 @@ def write_side(side: Side, reader: Iterable[pa.RecordBatch], sources: Mapping[in
 
 
 def there(side: Side, batch: pa.RecordBatch) -> tuple[pa.Array, pa.Array]:
-    """Return the ids and vectors of a batch without those of NULL vectors.
+    """Return the ids and vectors of a batch, without NULL vectors.
 
     Raises:
         DataError: an id is NULL.

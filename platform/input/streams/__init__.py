@@ -1,1 +1,1 @@
-"""Inputs that grow while they are read: what is there is cut into lists of splits that stay as they are."""
+"""Streams: inputs that grow; what has arrived is cut into immutable splits."""

@@ -1,7 +1,8 @@
-"""The contract of streams: relations that grow, read in pieces that stay as they are.
+"""The contract of streams: relations that grow, read in immutable pieces.
 
-A training settles what it takes of a stream before it learns: `news` lists what came after a position as splits, which are
-written to the version's log and then learned like any other. `after` says where those end, and the next version begins there.
+A training decides what it takes of a stream before it learns: `news` lists what arrived after a position (offset) as splits,
+which are written to the version's log and then learned like any other. `after` says where those end, and the next version
+begins there.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ from ...engines.base import Scan
 from ...errors import DataError
 
 Position = Mapping[str, Any]
-"""How far a stream was learned from, as its manifest keeps it in JSON; empty: not at all. Only the stream itself reads it."""
+"""A position (offset) in a stream, as a manifest keeps it in JSON; empty: nothing was learned. Only the stream itself reads
+it."""
 
 
 class AwayError(DataError):
-    """Nobody answers for a stream now; it may be asked again."""
+    """A stream is unavailable now; try again later."""
 
 
 class StreamRelation(NamedTuple):
-    """What STREAM stands before, as written.
+    """The relation after the keyword STREAM, as written.
 
     Attributes:
         kind: `table`, or the function that reads it: `read_files`.
-        place: the table's name, or what the function reads first, such as a folder.
+        place: the table's name, or the function's first argument, such as a folder.
         options: the function's options.
     """
 
@@ -48,7 +50,7 @@ class StreamQuery(NamedTuple):
 
 
 VIEW = "xpsql_stream"
-"""What stands for the stream in the text of its query."""
+"""The name that stands for the stream in the text of its query."""
 
 
 class InputStream(Protocol):
@@ -62,20 +64,20 @@ class InputStream(Protocol):
     def name(self) -> str: ...
 
     def waits(self, position: Position) -> bool:
-        """Tell at once whether something may have come after a position; False: certainly nothing."""
+        """Return without a wait whether something may have arrived after a position; False: certainly nothing."""
         ...
 
     def news(self, position: Position) -> list[Split]:
-        """List what came after a position and is whole, in order of learning.
+        """List what arrived after a position and is complete, in order of learning.
 
         Raises:
-            DataError: what was learned from is not what it was; says how much of it.
-            AwayError: nobody answers.
+            DataError: data that was learned from has changed; says how much.
+            AwayError: the stream is unavailable.
         """
         ...
 
     def after(self, position: Position, splits: Sequence[Split]) -> Position:
-        """Return the position that splits, which came after another one, lead to."""
+        """Return the position after splits that arrived after another position."""
         ...
 
     def counted(self, position: Position) -> str:
@@ -83,7 +85,7 @@ class InputStream(Protocol):
         ...
 
     def scan(self, query: str, splits: Sequence[Split]) -> Scan:
-        """Return how splits are read, of which there is at least one.
+        """Return how splits are read; there is at least one.
 
         Args:
             query: over VIEW.

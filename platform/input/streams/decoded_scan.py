@@ -1,4 +1,5 @@
-"""How a query reads splits whose rows have to be made: messages, lines of JSON, records. Others are reported, or noted."""
+"""How a query reads splits whose rows must be decoded: messages, lines of JSON, records. Undecodable ones raise an error, or
+are recorded."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ from .skipped import Skipped, note
 
 
 class Noted(NamedTuple):
-    """How what is no row of a split is written down: the file's name, and what stands in each line beside where and why."""
+    """How undecodable input of a split is recorded: the file's name, and what each line has beside position and reason."""
 
     name: str
     place: Mapping[str, Any]
 
 
 class RowSource(Protocol):
-    """What makes the rows of splits; from any thread, and in any process."""
+    """Decodes the rows of splits; from any thread, and in any process."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -36,18 +37,18 @@ class RowSource(Protocol):
         ...
 
     def decoded(self, split: Split, needed: Sequence[str], rows: int) -> Iterator[tuple[int, Decoded]]:
-        """Yield the needed columns of a split in order, piece by piece, each with how many it was made of; none goes beyond a
-        multiple of `rows`."""
+        """Yield the needed columns of a split in order, piece by piece, each with the number of inputs decoded; no piece
+        crosses a multiple of `rows`."""
         ...
 
     def check(self, split: Split) -> None:
-        """Refuse a split that is not what it was."""
+        """Refuse a split that has changed."""
         ...
 
     def noted(self, split: Split) -> Noted: ...
 
     def no_row(self, split: Split, first: Skipped) -> DataError:
-        """Return the error of what is no row."""
+        """Return the error for undecodable input."""
         ...
 
 
@@ -58,8 +59,8 @@ class DecodedReading:
     Attributes:
         query: reads files with the columns of the source's rows.
         source: makes those.
-        skips: what is no row is passed over; else it is an error.
-        folder: of the version, beside which that is noted; None before it has one.
+        skips: undecodable input is skipped; else it is an error.
+        folder: of the version beside which skipped input is recorded; None before there is one.
     """
 
     query: ParquetScan
@@ -78,7 +79,7 @@ class DecodedReading:
         return False
 
     def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
-        """Read a split in tables of `rows` rows, those that are none included."""
+        """Read a split in tables of `rows` rows, undecodable ones included."""
         project, own = self.query.project, self.query.own_names(wanted)
         columns = own if project else [self.query.columns[name] for name in own]
         skipped: list[Skipped] = []
@@ -89,9 +90,9 @@ class DecodedReading:
             note(self.folder, *self.source.noted(split), skipped)
 
     def _tables(self, split: Split, rows: int, skipped: list[Skipped]) -> Generator[pa.Table, None, None]:
-        """Yield the rows of each `rows` of a split; of what is none, tell or raise.
+        """Yield the rows of each `rows` inputs of a split; record undecodable ones, or raise.
 
-        Whatever is wanted, something is a row where all columns that the query reads can be made.
+        Whichever columns are wanted, input is a row if all columns that the query reads can be decoded.
         """
         pieces: list[pa.Table] = []
         held = 0
@@ -108,20 +109,20 @@ class DecodedReading:
             yield pa.concat_tables(pieces)
 
     def check(self, split: Split) -> None:
-        """Refuse a split that is not what it was."""
+        """Refuse a split that has changed."""
         self.source.check(split)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
-        """Return nothing: nothing is known without being read."""
+        """Return nothing: nothing is known without reading."""
         return iter(())
 
     def beside(self, folder: Path) -> DecodedReading:
-        """Return the same, with the folder of the version that learns what is read."""
+        """Return the same reading, with the folder of the version that learns."""
         return replace(self, folder=folder)
 
 
 def reading_of(query: str, source: RowSource, skips: bool, warehouse: Path) -> DecodedReading:
-    """Return how a query over VIEW reads what a source makes.
+    """Return how a query over VIEW reads the rows that a source decodes.
 
     Raises:
         StatementError: the query cannot run, or is not row by row.

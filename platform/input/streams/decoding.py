@@ -1,4 +1,4 @@
-"""Messages as rows: the columns of a message itself, or those of the JSON object that its value is."""
+"""Decoding of messages to rows: the columns of the message itself, or of the JSON object in its value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEPT = 32
 
 
 class Decoded(NamedTuple):
-    """The rows of messages, in order, and the messages that are none."""
+    """The rows of messages, in order, and the messages that could not be decoded."""
 
     rows: pa.Table
     skipped: list[Skipped]
@@ -50,7 +50,7 @@ def schema_of(listed: str) -> pa.Schema:
     """Return the columns that a schema in Spark's words names, in Arrow's types.
 
     Raises:
-        StatementError: it is none.
+        StatementError: it is not a schema.
     """
     from ...engines.duckdb.connection import connect  # brings DuckDB
     from ...engines.spark_sql.columns import column_types
@@ -64,7 +64,7 @@ def schema_of(listed: str) -> pa.Schema:
 
 
 class Decoder:
-    """Makes rows of messages; from any thread, and in any process.
+    """Decodes messages to rows; from any thread, and in any process.
 
     Args:
         schema: of the JSON objects that values are; None: the rows are the messages themselves.
@@ -81,8 +81,8 @@ class Decoder:
     def decode(self, messages: Sequence[Message], needed: Sequence[str]) -> Decoded:
         """Return the needed columns of messages.
 
-        A value that is no JSON object, or has something in a column that does not become its type, is no row; what an object
-        lacks is NULL. Without a schema, a message is no row where a text that is needed is not UTF-8.
+        A value is not a row if it is not a JSON object, or has a field that cannot be converted to its column's type; missing
+        fields are NULL. Without a schema, a message is not a row if a text that is needed is not UTF-8.
         """
         from confluent_kafka import Message
 
@@ -97,7 +97,7 @@ class Decoder:
         return Decoded(found.rows, sorted([*found.skipped, *(Skipped(int(offset), NO_UTF8) for offset in offsets[~good])]))
 
     def _objects(self, texts: pa.Array, offsets: NDArray[np.int64], needed: Sequence[str]) -> Decoded:
-        """Return the columns of JSON texts, string[n], and those that are none or do not fit."""
+        """Return the columns of JSON texts, string[n], and the texts that are no objects or do not fit."""
         fields = tuple(self.schema.field(name) for name in needed)
         inner = (
             f"SELECT CASE WHEN TRY(json_type({VALUE})) = 'OBJECT' THEN {transformed(shape(fields))} END AS made FROM {VALUE}"
@@ -117,9 +117,9 @@ class Decoder:
         return Decoded(rows, [Skipped(int(offsets[number]), reasons[number]) for number in wrong.tolist()])
 
     def _misfits(self, texts: pa.Array, rows: pa.Table, objects: Flags) -> dict[str, NDArray[np.intp]]:
-        """Return the numbers of the objects that have something in a column which did not become its type, by column.
+        """Return the numbers of the objects that have a field which could not be converted, by column.
 
-        Whatever is there becomes a text, so a text where the column is NULL did not become its type.
+        Every field can become a text, so a text where the column is NULL shows a field that could not be converted.
         """
         names = [field.name for field in rows.schema if field.type != pa.string() and rows[field.name].null_count]
         nulls = {name: found for name in names if (found := flags(pc.is_null(rows[name])) & objects).any()}
@@ -155,7 +155,7 @@ def transformed(wanted: str) -> str:
 
 
 def flags(found: pa.Array | pa.ChunkedArray) -> Flags:
-    """Return what is told of rows, without NULL, as bool[n]."""
+    """Return flags of rows, without NULL, as bool[n]."""
     return np.asarray(found.to_numpy(zero_copy_only=False) if isinstance(found, pa.Array) else found.to_numpy(), np.bool_)
 
 
@@ -183,7 +183,7 @@ def as_texts(values: pa.Array) -> tuple[pa.Array, Flags]:
 
 
 def text_of(value: bytes | None) -> str | None:
-    """Return a value as text; None where it is none."""
+    """Return a value as text; None where it is not UTF-8."""
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
@@ -191,7 +191,7 @@ def text_of(value: bytes | None) -> str | None:
 
 
 def plain(messages: Sequence[Message], needed: Sequence[str]) -> Decoded:
-    """Return columns of messages as they are."""
+    """Return columns of messages unchanged."""
     from confluent_kafka import Message
 
     count, offsets = len(messages), offsets_of(messages)
@@ -215,6 +215,6 @@ def plain(messages: Sequence[Message], needed: Sequence[str]) -> Decoded:
 
 
 def microseconds(message: Message) -> int | None:
-    """Return when a message was produced, or appended to its topic, since 1970; None where it does not say."""
+    """Return when a message was produced, or appended to its topic, since 1970; None where it has no timestamp."""
     kind, milliseconds = message.timestamp()
     return 1000 * milliseconds if kind else None

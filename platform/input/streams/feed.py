@@ -1,4 +1,4 @@
-"""What comes in a stream, in the order of learning and in pieces of the size that is asked for."""
+"""Polling a stream: what arrives, in order of learning and in pieces of the requested size."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...errors import DataError
 from .base import AwayError, InputStream, Position
 
 LOOK_SECONDS = 0.5
-"""From one look at a stream where all is taken to the next."""
+"""The polling interval while everything is taken."""
 BEHIND_SECONDS = 10.0
-"""The same where something is left, to know how much has come."""
+"""The polling interval while something is left, to know how much has arrived."""
 AWAY_SECONDS = 600.0
-"""How long a stream may not answer."""
+"""How long a stream may be unavailable."""
 
 
 class Feed:
-    """Looks at a stream as it grows.
+    """Polls a stream as it grows.
 
     Args:
-        position: where it is begun.
-        note: told that the stream does not answer, once, and that it does again.
+        position: where it begins.
+        note: called once when the stream does not answer, and when it does again.
 
     Attributes:
         position: after what was taken.
@@ -33,7 +33,7 @@ class Feed:
     def __init__(self, stream: InputStream, position: Position, note: Callable[[str], None]) -> None:
         self.stream = stream
         self.position = position
-        self._seen = position  # after what has come, as far as that is known
+        self._seen = position  # after what is known to have arrived
         self._waiting: deque[Split] = deque()
         self._since: deque[float] = deque()
         self._looked = self._answered = -math.inf
@@ -42,19 +42,19 @@ class Feed:
 
     @property
     def waiting_rows(self) -> int:
-        """How many rows have come and are not taken, at most."""
+        """The most rows that have arrived and are not taken."""
         return sum(split.rows for split in self._waiting)
 
     @property
     def waiting_since(self) -> float | None:
-        """When the first of those was seen, on the monotonic clock."""
+        """When the first waiting row was seen, on the monotonic clock."""
         return self._since[0] if self._since else None
 
     def take(self, num_splits: int) -> list[Split]:
-        """Return the next splits, so many where there are, and what is left of the last one's file: positions know whole files.
+        """Return up to so many next splits, and the rest of the last one's file: positions know only whole files.
 
         Raises:
-            DataError: what has come is not what it was, or the stream does not answer at the first look, or for ten minutes.
+            DataError: what arrived has changed, or the stream does not answer at the first poll, or for ten minutes.
         """
         self.look()
         taken: list[Split] = []
@@ -66,7 +66,7 @@ class Feed:
         return taken
 
     def look(self, now: bool = False) -> None:
-        """Look at the stream, where that is due; or now.
+        """Poll the stream, if that is due; or now.
 
         Raises:
             DataError: as of take.
@@ -81,7 +81,7 @@ class Feed:
             if self._answered < 0:
                 raise
             if not self._away:
-                self._note(f"{str(error).rstrip('.')}. It is asked again and again, for ten minutes.")
+                self._note(f"{str(error).rstrip('.')}. Trying again for ten minutes.")
             self._away = True
             if time.monotonic() - self._answered > AWAY_SECONDS:
                 raise DataError(f"{error} It has not answered for {AWAY_SECONDS:.0f} s.") from error

@@ -19,7 +19,7 @@ from .segment_scan import SegmentScan
 
 
 class ArrivedFile(NamedTuple):
-    """A file as it was: its path, its bytes, and when it was modified, in nanoseconds since 1970."""
+    """A file as it was found: its path, its size in bytes, and when it was modified, in nanoseconds since 1970."""
 
     path: str
     size: int
@@ -27,7 +27,7 @@ class ArrivedFile(NamedTuple):
 
 
 def file_at(path: Path) -> ArrivedFile:
-    """Look at a file.
+    """Stat a file.
 
     Raises:
         OSError: it is gone.
@@ -37,7 +37,7 @@ def file_at(path: Path) -> ArrivedFile:
 
 
 def old_enough(splits: Sequence[Split], seconds: float) -> list[Split]:
-    """Return the row groups of the files that were written so long ago, up to the first one that was not: positions of tables
+    """Return the row groups of files that were written long enough ago, up to the first file that was not: positions of tables
     have no gaps."""
     newest = time.time_ns() - round(seconds * 1e9)
     return list(itertools.takewhile(lambda split: as_row_group(split).modified <= newest, splits))
@@ -81,7 +81,7 @@ def row_by_row(query: str, file: str, warehouse: Path) -> ParquetScan:
     Raises:
         StatementError: the query cannot run, or is not row by row.
     """
-    from ...engines.duckdb.row_wise import row_wise  # brings sqlglot, which a job that finds nothing new does without
+    from ...engines.duckdb.row_wise import row_wise  # imports sqlglot, which a job that finds nothing new does not need
 
     scan = row_wise(query, VIEW, file, warehouse)
     if isinstance(scan, str):
@@ -93,12 +93,12 @@ def row_by_row(query: str, file: str, warehouse: Path) -> ParquetScan:
 
 
 def check_joins(query: str) -> None:
-    """Require that a query joins at most: of what it needs no rows may come later.
+    """Require that a query does nothing beyond row-wise work but joins: later rows must not change its result.
 
     Raises:
         StatementError: says what it has.
     """
-    from ...engines.duckdb.row_wise import more_than_joins  # brings sqlglot, which a job that finds nothing new does without
+    from ...engines.duckdb.row_wise import more_than_joins  # imports sqlglot, which a job that finds nothing new does not need
 
     if (more := more_than_joins(query)) is not None:
         raise StatementError(f"A stream is joined a part at a time, and {more}. Make such rows first, by INSERT INTO a table.")

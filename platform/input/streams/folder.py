@@ -1,4 +1,4 @@
-"""A folder as a stream: files arrive in it, and those that are there stay as they are."""
+"""A folder as a stream: files arrive in it and are immutable."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .record_files import FileFormat
 
 LOOK_SECONDS = 0.3
-"""Between two looks at files that are new; those that changed meanwhile are still being written."""
+"""The time between two looks at new files; files that changed meanwhile are still being written."""
 FRESH_SECONDS = 60.0
-"""How long ago a file was written that may not stand still yet, or cannot be read and may yet become whole."""
+"""A file younger than this may still be written: it may change, or become readable."""
 DAY_NANOSECONDS = 24 * 3600 * 10**9
 KEPT_FILES = 1000
 FORMATS = ("parquet", "json", "avro")
@@ -35,23 +35,23 @@ class FilesOptions:
     """Options of read_files."""
 
     format: str = option("parquet", "the files' format; json: an object in each line", choices=FORMATS)
-    schema: str | None = option(None, "columns of JSON objects, 'user STRING, ts TIMESTAMP'; other files have theirs")
+    schema: str | None = option(None, "columns of JSON objects, 'user STRING, ts TIMESTAMP'; other formats have a schema")
     on_error: str = option(
         "fail",
-        "a line that is no row of the schema: an error, or passed over, and written down beside the version",
+        "a line that does not fit the schema: an error, or skipped and recorded beside the version",
         choices=("fail", "skip"),
     )
 
 
 class FolderStream:
-    """The files of a folder, or those that a pattern matches, by name among those that arrive together.
+    """The files of a folder, or files that match a pattern; files that arrive together are ordered by name.
 
-    The position has the files that were learned from and modified on the day of the newest, 1,000 at least, and the time before
-    which older ones are not told apart any more, with how many of them were learned from.
+    The position lists the learned files that were modified on the day of the newest, at least 1,000, and a time: of files older
+    than that only the number is kept.
 
     Args:
         path: a folder, file or pattern.
-        forgives: what changed, or came with an old time, is passed over.
+        forgives: files that changed, or arrived with an old time, are skipped.
 
     Raises:
         StatementError: the options cannot be used; says why.
@@ -70,14 +70,14 @@ class FolderStream:
         return f"files {self._path}"
 
     def waits(self, position: Position) -> bool:
-        """Return whether there are files that are new, or not as they were."""
+        """Return whether there are new or changed files."""
         found, learned = look(self._path), known(position)
         old = [file for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
         same = sum(learned.get(path) == file for path, file in found.items())
         return same + len(old) < len(found) or len(old) > position.get("forgotten", 0)
 
     def news(self, position: Position) -> list[Split]:
-        """List the row groups of the files that have arrived and stand still, by name."""
+        """List the row groups of the files that have arrived and no longer change, by name."""
         found, learned = look(self._path), known(position)
         self._check(found, learned, position)
         fresh = {
@@ -122,7 +122,7 @@ class FolderStream:
         return FORMATS[self._options.format]
 
     def _check(self, found: Mapping[str, ArrivedFile], learned: Mapping[str, ArrivedFile], position: Position) -> None:
-        """Refuse files that changed since they were learned, and such as came with a time that is not looked at any more."""
+        """Refuse files that changed since they were learned, and files that arrived with a time before the position's."""
         changed = [path for path, file in found.items() if path in learned and learned[path] != file]
         old = [path for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
         late = len(old) - position.get("forgotten", 0)
@@ -136,14 +136,14 @@ class FolderStream:
             )
         if late > 0:
             raise DataError(
-                f"{len(old)} files of {self._path} are older than what is told apart, and only {position['forgotten']} such "
+                f"{len(old)} files of {self._path} are older than the position's files, and only {position['forgotten']} such "
                 f"were learned from: {late} came late. Touch those to learn from them; WITH (data_loss = 'continue') passes "
                 "over them."
             )
 
 
 def check_schema(options: FilesOptions) -> None:
-    """Require the columns of JSON, and of nothing else.
+    """Require a schema for JSON, and for no other format.
 
     Raises:
         StatementError: says what to add or leave out.

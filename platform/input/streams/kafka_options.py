@@ -1,4 +1,4 @@
-"""What read_kafka says: the options of a topic, and the settings that go to librdkafka as they are."""
+"""The options of read_kafka: a topic's, and the settings that are passed to librdkafka unchanged."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...errors import StatementError
 from ...options import option
 
 PREFIX = "kafka."
-"""How a parameter begins that is a setting of librdkafka, as Spark has it."""
+"""The prefix of parameters that are settings of librdkafka, as in Spark."""
 ENVIRONMENT = "env:"
-"""How the value of a setting begins that a variable of the environment holds."""
+"""The prefix of values that name an environment variable."""
 SECRET = re.compile(r"password|secret|jaas|token|\.pem$|oauthbearer\.config")
 LOGIN = re.compile(r"""\b(username|password)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
-"""The parts of a `sasl.jaas.config`, as Java's client has it, that librdkafka has settings for."""
+"""The parts of a `sasl.jaas.config` (of Java's client) for which librdkafka has settings."""
 JAVA = {
     "ssl.truststore.location": "ssl.ca.location, a PEM file",
     "ssl.truststore.password": "ssl.ca.location, a PEM file without a password",
@@ -25,9 +25,9 @@ JAVA = {
     "ssl.truststore.type": "ssl.ca.location, a PEM file",
     "ssl.keystore.type": "ssl.certificate.location and ssl.key.location, PEM files",
 }
-"""Settings of Java's client that librdkafka has others for."""
+"""Settings of Java's client for which librdkafka has others."""
 OWN = ("bootstrap.servers", "group.id")
-"""Settings that are not given with the prefix: the first has its own parameter, and nobody joins a group."""
+"""Settings that cannot be given with the prefix: the first has its own parameter, and no consumer group is used."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,18 @@ class KafkaOptions:
     )
     starting_offsets: str = option(
         "earliest",
-        "where a model begins that has not learned from the topic: 'earliest', or an offset of each partition, "
+        "where a model that has not learned from the topic begins: 'earliest', or an offset of each partition, "
         '\'{"samples": {"0": 23, "1": -2}}\'; -2 is the earliest',
     )
     on_error: str = option(
         "fail",
-        "a value that is no row of the schema: an error, or passed over, and written down beside the version",
+        "a value that does not fit the schema: an error, or skipped and recorded beside the version",
         choices=("fail", "skip"),
     )
     kafka: dict[str, str] | None = option(  # noqa: RUF009  `option` makes a field
         None,
         "settings of librdkafka, each as `kafka.name` => value, such as `kafka.security.protocol` => 'SASL_SSL'; secrets as "
-        "'env:NAME', a variable of the environment",
+        "'env:NAME', an environment variable",
     )
 
 
@@ -62,7 +62,7 @@ class ClientSettings:
     """Settings of librdkafka, bootstrap.servers among them; some may be secrets, so that none is shown.
 
     Attributes:
-        secrets: what no message may have in it.
+        secrets: what no message may contain.
     """
 
     values: Mapping[str, str] = field(repr=False)
@@ -75,14 +75,14 @@ class ClientSettings:
 
     def shown(self, text: object) -> str:
         """Return a text without secrets."""
-        told = str(text)
+        masked = str(text)
         for secret in self.secrets:
-            told = told.replace(secret, "***")
-        return told
+            masked = masked.replace(secret, "***")
+        return masked
 
 
 def check_settings(options: KafkaOptions) -> None:
-    """Require brokers, and refuse settings that are secrets or not the user's to set.
+    """Require brokers, and refuse settings that are secrets or that users cannot set.
 
     Raises:
         StatementError: says which, and how it is written.
@@ -91,12 +91,14 @@ def check_settings(options: KafkaOptions) -> None:
         raise StatementError("read_kafka expects bootstrapServers => 'host:port'.")
     for name, value in (options.kafka or {}).items():
         if name in OWN:
-            raise StatementError(f"read_kafka takes no kafka.{name}: brokers are bootstrapServers, and nobody joins a group.")
+            raise StatementError(
+                f"read_kafka takes no kafka.{name}: brokers are bootstrapServers, and no consumer group is used."
+            )
         if name in JAVA:
             raise StatementError(f"kafka.{name} is for Java's stores, which librdkafka does not read. Give kafka.{JAVA[name]}.")
         if SECRET.search(name) and not value.startswith(ENVIRONMENT):
             raise StatementError(
-                f"kafka.{name} is a secret, and the model would keep it with its statement. Set a variable of the environment, "
+                f"kafka.{name} is a secret, and the model would keep it with its statement. Set an environment variable, "
                 f"and write kafka.{name} => 'env:NAME'."
             )
 
@@ -113,7 +115,7 @@ def settings_of(options: KafkaOptions) -> ClientSettings:
         if value.startswith(ENVIRONMENT):
             variable = value.removeprefix(ENVIRONMENT)
             if not (value := os.environ.get(variable, "")):
-                raise StatementError(f"kafka.{name} is the variable {variable} of the environment, which is not set. Set it.")
+                raise StatementError(f"kafka.{name} names the environment variable {variable}, which is not set. Set it.")
             secrets.append(value)
         login = logged_in(value) if name == "sasl.jaas.config" else {name: value}
         values |= login
@@ -122,10 +124,10 @@ def settings_of(options: KafkaOptions) -> ClientSettings:
 
 
 def logged_in(jaas: str) -> dict[str, str]:
-    """Return the settings of librdkafka that say what a `sasl.jaas.config` does.
+    """Return the settings of librdkafka that correspond to a `sasl.jaas.config`.
 
     Raises:
-        StatementError: it has no username and password, as those of PLAIN and SCRAM have.
+        StatementError: it has no username and password, as PLAIN and SCRAM need.
     """
     found = {name: double or single for name, double, single in LOGIN.findall(jaas)}
     if len(found) < 2:

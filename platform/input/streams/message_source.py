@@ -1,4 +1,4 @@
-"""Messages of a topic as rows: a worker asks the brokers itself."""
+"""Messages of a topic as rows: each worker reads from the brokers itself."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class MessageSource:
         return self.decoder.schema
 
     def decoded(self, split: Split, needed: Sequence[str], rows: int) -> Iterator[tuple[int, Decoded]]:
-        """Yield the rows of a range as it comes."""
+        """Yield the rows of a range as they arrive."""
         for messages in read_range(self.settings, as_range(split), rows):
             yield len(messages), self.decoder.decode(messages, needed)
 
     def check(self, split: Split) -> None:
-        """Nothing to look at: a range that is not there any more is reported when it is read."""
+        """Nothing to check: a range that is gone is reported when it is read."""
 
     def noted(self, split: Split) -> Noted:
         """Return the topic and the partition."""
@@ -47,15 +47,15 @@ class MessageSource:
         return Noted(f"{wanted.topic}-{wanted.partition}-{wanted.start}", place)
 
     def no_row(self, split: Split, first: Skipped) -> DataError:
-        """Return the error of a message that is no row."""
+        """Return the error of a message that is not a row."""
         wanted = as_range(split)
         return DataError(
             f"The message at offset {first.offset} of partition {wanted.partition} of topic {wanted.topic} is no row: "
-            f"{first.reason}. read_kafka(..., on_error => 'skip') passes over such messages and writes down which they are."
+            f"{first.reason}. read_kafka(..., on_error => 'skip') skips such messages and records them."
         )
 
 
 def as_range(split: Split) -> MessageRange:
-    """Return a split of a topic as what it is."""
+    """Return a split as the message range that it is."""
     assert isinstance(split, MessageRange)
     return split

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 ANSWER_SECONDS = 30.0
-"""How long a question to the brokers may take."""
+"""How long a request to the brokers may take."""
 SILENCE_SECONDS = 120.0
-"""How long messages that are there may not come, such as while brokers restart."""
+"""How long existing messages may fail to arrive, such as while brokers restart."""
 POLL_SECONDS = 1.0
 AGAIN_SECONDS = 0.2
 PEEK_SECONDS = 5.0
@@ -26,24 +26,24 @@ AT_ONCE = 40_000
 
 
 class Offsets(NamedTuple):
-    """What a partition has: from one offset to another, the second excluded; of transactions those that are decided."""
+    """The offsets of a partition: from one to another, the second excluded; of transactions only committed ones."""
 
     low: int
     high: int
 
 
 class Reached(NamedTuple):
-    """What was read of a range at once: messages, in order, and whether there are no more."""
+    """One read of a range: messages, in order, and whether the range is complete."""
 
     messages: list[Message]
     over: bool
 
 
-def consumer(settings: ClientSettings, told: Callable[[str], None]) -> Consumer:
-    """Return a client that reads partitions which it is told to, in no group, and commits nothing.
+def consumer(settings: ClientSettings, on_error: Callable[[str], None]) -> Consumer:
+    """Return a client that reads assigned partitions, in no consumer group, and commits nothing.
 
     Args:
-        told: what goes wrong on the way, in librdkafka's words.
+        on_error: called with transient errors, in librdkafka's words.
 
     Raises:
         NotAvailableError: confluent-kafka is not installed.
@@ -54,7 +54,7 @@ def consumer(settings: ClientSettings, told: Callable[[str], None]) -> Consumer:
     except ImportError as error:
         raise NotAvailableError("read_kafka needs the package confluent-kafka: pip install 'xpsql[kafka]'.") from error
     fixed: dict[str, Any] = {
-        "group.id": "xpsql",  # the package wants one; nobody joins it
+        "group.id": "xpsql",  # the package wants one; it is not used
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -62,7 +62,7 @@ def consumer(settings: ClientSettings, told: Callable[[str], None]) -> Consumer:
         "isolation.level": "read_committed",
         "allow.auto.create.topics": False,
         "log_level": 0,
-        "error_cb": lambda error: told(settings.shown(error.str())),
+        "error_cb": lambda error: on_error(settings.shown(error.str())),
     }
     try:
         return Consumer({**settings.values, **fixed})
@@ -71,7 +71,7 @@ def consumer(settings: ClientSettings, told: Callable[[str], None]) -> Consumer:
 
 
 def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
-    """Return what the partitions of a topic have, by their numbers.
+    """Return the offsets of a topic's partitions, by their numbers.
 
     Raises:
         DataError: no broker answers, or there is no such topic.
@@ -99,8 +99,8 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
 
 
 def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, int]:
-    """Return the first offset of a partition and the one after the last; while nobody leads it, as when a broker has gone, ask
-    again until a deadline."""
+    """Return the first offset of a partition and the one after the last; while it has no leader, as after a broker's failure,
+    try again until a deadline."""
     from confluent_kafka import KafkaError, KafkaException
 
     while True:
@@ -116,8 +116,8 @@ def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, 
 
 
 def begun_at(settings: ClientSettings, ranges: Sequence[MessageRange]) -> list[int]:
-    """Return the time of the first message of each range, in milliseconds since 1970, by which those furthest behind come
-    first; 0 where it has none, or it does not come within seconds."""
+    """Return the time of the first message of each range, in milliseconds since 1970, so that ranges furthest behind come
+    first; 0 where it has none, or it does not arrive within seconds."""
     client, found = consumer(settings, lambda why: None), dict.fromkeys(ranges, 0)
     from confluent_kafka import TopicPartition
 
@@ -137,8 +137,8 @@ def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Ite
     """Yield the messages of a range, in lists none of which goes beyond a multiple of `rows` messages.
 
     Raises:
-        DataError: some of them are gone, or cannot be read.
-        TrainingError: none has come for two minutes.
+        DataError: some messages are gone, or cannot be read.
+        TrainingError: no message has arrived for two minutes.
     """
     failures: list[str] = []
     client = consumer(settings, failures.append)
@@ -153,26 +153,26 @@ def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Ite
             if messages:
                 reached, held = offset_of(messages[-1]) + 1, (held + len(messages)) % rows
                 yield messages
-                since = time.monotonic()  # after the yield: whoever reads may have taken long
+                since = time.monotonic()  # after the yield: the consumer may have taken long
             if over:
                 return
             if time.monotonic() - since > SILENCE_SECONDS:
                 why = failures[-1] if failures else "the brokers gave no reason"
                 raise TrainingError(
-                    f"Of {wanted.where} no message has come for {SILENCE_SECONDS:.0f} s: {why}. Check the brokers, and RESUME."
+                    f"No message of {wanted.where} arrived for {SILENCE_SECONDS:.0f} s: {why}. Check the brokers, and RESUME."
                 )
     finally:
         client.close()
 
 
-def sorted_out(came: list[Message], wanted: MessageRange, told: Callable[[str], None]) -> Reached:
-    """Return the messages of a range among those that came, and whether the range is over.
+def sorted_out(came: list[Message], wanted: MessageRange, on_error: Callable[[str], None]) -> Reached:
+    """Return the messages that belong to a range, and whether the range is complete.
 
     Args:
-        told: what goes wrong and may yet go right.
+        on_error: called with errors that may be transient.
 
     Raises:
-        DataError: the range is not there any more, or cannot be read.
+        DataError: the range is gone, or cannot be read.
     """
     from confluent_kafka import KafkaError, Message
 
@@ -199,7 +199,7 @@ def sorted_out(came: list[Message], wanted: MessageRange, told: Callable[[str], 
                 f"Kafka does not give {wanted.where}: {error.str()}. Ask for the right to read it, or leave it out."
             )
         else:
-            told(error.str())
+            on_error(error.str())
     return Reached(messages, False)
 
 

@@ -25,7 +25,7 @@ from .skipped import Skipped
 
 BLOCK = 1 << 20
 SHORT = 2
-"""Bytes of a line that may have nothing but its end."""
+"""The bytes of an empty line: only its end."""
 AVRO = b"Obj\x01"
 SYNC = 16
 
@@ -34,8 +34,8 @@ class FileFormat(NamedTuple):
     """A format of files.
 
     Attributes:
-        splits: those of a file; one of no rows where it has none, so that it is known to be learned.
-        scan: how a query reads splits, by the schema that the statement gives, and whether what is no row is passed over.
+        splits: of a file; one of no rows where it has none, so that the file is known to be learned.
+        scan: how a query reads splits, given the statement's schema, and whether undecodable input is skipped.
     """
 
     splits: Callable[[ArrivedFile], list[Split]]
@@ -54,7 +54,7 @@ class LineSource:
         return self.decoder.schema
 
     def decoded(self, split: Split, needed: Sequence[str], rows: int) -> Iterator[tuple[int, Decoded]]:
-        """Yield the rows of a file; an empty line is none, and no error."""
+        """Yield the rows of a file; an empty line is skipped, and no error."""
         group, first = as_row_group(split), 1
         check_unchanged(group)
         with opened(group) as file:
@@ -71,7 +71,7 @@ class LineSource:
         check_unchanged(group)
 
     def check(self, split: Split) -> None:
-        """Refuse a file that is not what it was."""
+        """Refuse a file that has changed."""
         check_unchanged(as_row_group(split))
 
     def noted(self, split: Split) -> Noted:
@@ -80,10 +80,10 @@ class LineSource:
         return Noted(f"{Path(group.path).name}-{group.modified}", {"file": group.path})
 
     def no_row(self, split: Split, first: Skipped) -> DataError:
-        """Return the error of a line that is no row."""
+        """Return the error of a line that is not a row."""
         return DataError(
             f"Line {first.offset} of {as_row_group(split).path} is no row: {first.reason}. read_files(..., on_error => 'skip') "
-            "passes over such lines and writes down which they are."
+            "skips such lines and records them."
         )
 
 
@@ -145,7 +145,7 @@ def avro_splits(file: ArrivedFile) -> list[Split]:
     """Return an Avro file as one split; its blocks say how many rows they have.
 
     Raises:
-        DataError: it is none, or not whole.
+        DataError: it is not an Avro file, or truncated.
 
     Source: Apache Avro 1.12 specification, object container files.
     """
@@ -160,10 +160,10 @@ def avro_rows(data: BinaryIO, size: int) -> int:
     """Return the rows of an Avro file.
 
     Raises:
-        ValueError, IndexError: it is none, or ends within a block.
+        ValueError, IndexError: it is not an Avro file, or ends within a block.
     """
     if data.read(len(AVRO)) != AVRO:
-        raise ValueError("it does not begin as one")
+        raise ValueError("it does not begin like one")
     while count := long_of(data):  # metadata: pairs of a text and bytes; a negative count comes with a size in bytes
         if count < 0:
             skip(data, long_of(data), size)
@@ -193,7 +193,7 @@ def long_of(data: BinaryIO) -> int:
 
 
 def skip(data: BinaryIO, count: int, size: int) -> None:
-    """Go on by some bytes."""
+    """Skip some bytes."""
     if not 0 <= count <= size - data.tell():
         raise ValueError("it is cut off")
     data.seek(count, 1)
@@ -222,7 +222,7 @@ def read_avro(path: str, names: Sequence[str] | None) -> pa.Table:
 
 
 def avro_scan(query: str, splits: Sequence[Split], warehouse: Path, schema: str | None, skips: bool) -> Scan:
-    """Return how a query reads Avro files, whose columns are those of the first."""
+    """Return how a query reads Avro files; all have the first one's columns."""
     columns = read_avro(files_of(splits)[0].path, None).schema
     return SegmentScan(reading_of(query, AvroSource(Decoder(None), columns), skips, warehouse), tuple(splits))
 

@@ -1,4 +1,4 @@
-"""The scan of splits that a stream was cut into: the splits are given, and how they are read is another scan's."""
+"""The scan of a stream's splits: the splits are given, and another scan reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...engines.base import Bounds
 
 
 class Reading(Protocol):
-    """How one split of a stream is read: what Scan says of a split."""
+    """How one split of a stream is read, as in Scan."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -31,14 +31,14 @@ class Reading(Protocol):
 
 @runtime_checkable
 class NotingReading(Reading, Protocol):
-    """One that writes down what it passes over, once the version that learns has a folder."""
+    """A reading that records what it skips, once the version that learns has a folder."""
 
     def beside(self, folder: Path) -> Self: ...
 
 
 @dataclass(frozen=True)
 class SegmentScan:
-    """Splits in the order that they were written to a version's log; see Scan.
+    """Splits in the order of a version's log; see Scan.
 
     Attributes:
         reading: how one is read.
@@ -60,16 +60,16 @@ class SegmentScan:
 
     @property
     def bounded(self) -> bool:
-        """The splits are all of the training's."""
+        """The splits are all that the training reads."""
         return True
 
     @property
     def exact(self) -> bool:
-        """Whether no filter is evaluated on the way."""
+        """Whether no filter drops rows."""
         return self.reading.exact
 
     def splits(self) -> list[Split]:
-        """List those that have rows."""
+        """List the splits that have rows."""
         return [split for split in self.pieces if split.rows]
 
     def read(self, split: Split, wanted: Sequence[str], rows: int) -> Generator[pa.Table, None, None]:
@@ -77,11 +77,11 @@ class SegmentScan:
         return self.reading.read(split, wanted, rows)
 
     def check(self, split: Split) -> None:
-        """Refuse a split that is not what it was."""
+        """Refuse a split that has changed."""
         self.reading.check(split)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
-        """Yield what is known of a column of some splits."""
+        """Yield the statistics of a column of some splits."""
         return self.reading.bounds(splits, column)
 
     def describe(self) -> str:
@@ -94,7 +94,7 @@ class SegmentScan:
         return {}
 
     def beside(self, folder: Path) -> SegmentScan:
-        """Return the same scan, which writes down beside a version what it passes over, where it does."""
+        """Return the same scan, which records beside a version what it skips."""
         return replace(self, reading=self.reading.beside(folder)) if isinstance(self.reading, NotingReading) else self
 
     def over(self, splits: Sequence[Split]) -> SegmentScan:

@@ -1,4 +1,4 @@
-"""What is no row, written down beside the version that passed over it.
+"""Undecodable input (dead letters), recorded beside the version that skipped it.
 
 v<N>/skipped/<topic>-<partition>-<start>.jsonl    a file for each range that has any, a line for each message
 v<N>/skipped/<file>-<modified>.jsonl               the same for lines of a file
@@ -18,18 +18,18 @@ SKIPPED = "skipped"
 
 
 class Skipped(NamedTuple):
-    """What is no row: the offset of a message, or the number of a line, from 1; and why."""
+    """Skipped input: the offset of a message, or the number of a line, from 1; and why."""
 
     offset: int
     reason: str
 
 
 def note(folder: Path, name: str, place: Mapping[str, Any], skipped: Sequence[Skipped]) -> None:
-    """Write down what is no row of a split; whoever reads it again writes the same.
+    """Record the skipped input of a split; reading it again writes the same.
 
     Args:
         name: of the file.
-        place: what stands in each line beside the offset, or the line, and the reason.
+        place: what each line has beside the offset or line number, and the reason.
 
     Raises:
         ModelError: it cannot be written.
@@ -41,5 +41,5 @@ def note(folder: Path, name: str, place: Mapping[str, Any], skipped: Sequence[Sk
 
 
 def num_skipped(folder: Path) -> int:
-    """Return how much is written down beside a version."""
+    """Return how many skipped inputs are recorded beside a version."""
     return sum(path.read_bytes().count(b"\n") for path in (folder / SKIPPED).glob("*.jsonl"))

@@ -18,16 +18,16 @@ TABLE = "table"
 
 
 class StreamKind(NamedTuple):
-    """A function that reads a stream, as STREAM takes it.
+    """A function that reads a stream, for STREAM.
 
     Attributes:
         name: as written.
-        place: the parameter that stands first and may be written without its name.
-        grammar: its form, as docs print it.
+        place: the first parameter, which may be written without its name.
+        grammar: its syntax, for docs.
         help: one line.
         options: the dataclass that declares its other parameters; `max_files` is written maxFiles.
-        open: makes the stream of a place, options, the warehouse, and whether lost data are forgiven.
-        prefix: how parameters begin that are settings of the client that reads, "kafka."; they are one option, of that name.
+        open: makes the stream from a place, options, the warehouse, and whether lost data are forgiven.
+        prefix: the prefix of parameters that are settings of the client, "kafka."; they are one option, of that name.
     """
 
     name: str
@@ -44,7 +44,7 @@ SOURCES = (
         "read_files",
         "path",
         "STREAM read_files('folder' [, name => value, ...])",
-        "The files of a folder, or those that a pattern matches, as they arrive.",
+        "The files of a folder, or files that match a pattern, as they arrive.",
         FilesOptions,
         FolderStream,
     ),
@@ -64,7 +64,7 @@ def read_source(name: str, arguments: Mapping[str, Value]) -> StreamRelation:
     """Return the relation of a function as written.
 
     Args:
-        arguments: by name; what stands first without one is "".
+        arguments: by name; a first one without a name is "".
 
     Raises:
         StatementError: there is no such function or parameter, or a value does not fit.
@@ -87,7 +87,7 @@ def read_source(name: str, arguments: Mapping[str, Value]) -> StreamRelation:
 
 
 def camel_free(name: str) -> str:
-    """Return a parameter's name as it is compared: startingOffsets and starting_offsets are one."""
+    """Return a parameter's name for comparison: startingOffsets and starting_offsets are the same."""
     return name.replace("_", "").lower()
 
 
@@ -95,7 +95,7 @@ def opened(relation: StreamRelation, warehouse: Path, forgives: bool) -> InputSt
     """Open a stream.
 
     Args:
-        forgives: what was lost is passed over (WITH data_loss = 'continue').
+        forgives: lost data is skipped (WITH data_loss = 'continue').
     """
     if relation.kind == TABLE:
         return TableStream(relation.place, warehouse, forgives)

@@ -1,4 +1,4 @@
-"""A table of the warehouse as a stream: INSERT adds files, and those that are there stay as they are."""
+"""A table of the warehouse as a stream: INSERT adds files, and files are immutable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .files import file_at, files_of, scan_of, splits_of
 class TableStream:
     """The files of a table, in the order in which they were added.
 
-    The position is the name of the last file that was learned from, and how many files and rows were.
+    The position has the name of the last learned file, and the numbers of learned files and rows.
 
     Args:
         forgives: where the table was replaced, begin with what it has now.
@@ -36,7 +36,7 @@ class TableStream:
         return f"table {self._table}"
 
     def waits(self, position: Position) -> bool:
-        """Return whether the table has other files than were learned from."""
+        """Return whether the table has files that were not learned."""
         files = self._files()
         return bool(files) and Path(files[-1]).name != position.get("last")
 
@@ -84,6 +84,6 @@ def plain_name(name: str) -> str:
     """
     if "." not in name:
         return name.lower()
-    from ...engines.spark_sql.statements import unqualified  # brings sqlglot, which a job that finds nothing new does without
+    from ...engines.spark_sql.statements import unqualified  # imports sqlglot, which a job that finds nothing new does not need
 
     return unqualified(name.split("."), None)

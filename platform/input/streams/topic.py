@@ -1,4 +1,4 @@
-"""A topic of Kafka as a stream: messages come to the ends of its partitions, and those that are there stay as they are."""
+"""A Kafka topic as a stream: messages are appended to its partitions and are immutable."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .messages import Offsets, begun_at, offsets
 RANGE_MESSAGES = 122_880
 """The most messages of a split: as many rows as a row group of a table has, so that both are cut alike."""
 EARLIEST = -2
-"""What stands for the first offset in a list of them, as Spark has it."""
+"""The number that stands for the first offset, as in Spark."""
 
 
 class Arrived(NamedTuple):
-    """What came to a partition: the messages from one offset to another, the second excluded."""
+    """What arrived in a partition: the messages from one offset to another, the second excluded."""
 
     partition: int
     start: int
@@ -30,13 +30,13 @@ class Arrived(NamedTuple):
 
 
 class TopicStream:
-    """The messages of a topic, those of a partition in their order; partitions advance side by side.
+    """The messages of a topic, in order within a partition; partitions advance side by side.
 
-    The position has the offset after the last one that was learned from of each partition, and how many were learned from.
+    The position has, for each partition, the offset after the last learned message, and the number of learned messages.
 
     Args:
         topic: one; a model that learns from two streams continues with each in turn.
-        forgives: messages that are gone, and partitions that are not what they were, are passed over.
+        forgives: messages that are gone, and partitions that were replaced, are skipped.
 
     Raises:
         StatementError: the options cannot be used; says why.
@@ -57,15 +57,15 @@ class TopicStream:
         return f"topic {self._topic}"
 
     def waits(self, position: Position) -> bool:
-        """Return whether partitions end elsewhere than was learned from."""
+        """Return whether partitions have messages after the position."""
         learned, found = known(position), offsets(self._settings, self._topic)
         return learned.keys() - found.keys() != set() or any(
             at.high != learned.get(number, self._begins.get(number, at.low)) for number, at in found.items()
         )
 
     def news(self, position: Position) -> list[Split]:
-        """List ranges of what came to each partition, in the order of the times at which they begin: that which is furthest
-        behind is next."""
+        """List ranges of what arrived in each partition, ordered by the times at which they begin: the range furthest behind is
+        next."""
         found, learned = offsets(self._settings, self._topic), known(position)
         self._check(found, learned)
         arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
@@ -102,12 +102,12 @@ class TopicStream:
         return SegmentScan(reading_of(query, MessageSource(decoder, self._settings), skips, self._warehouse), tuple(splits))
 
     def _start(self, number: int, at: Offsets, learned: Mapping[int, int]) -> int:
-        """Return the offset at which a partition is begun; what is not there is passed over, as it is forgiven."""
+        """Return the offset at which a partition begins; missing messages are skipped, as they are forgiven."""
         start = learned.get(number, self._begins.get(number, at.low))
         return start if at.low <= start <= at.high else at.low
 
     def _check(self, found: Mapping[int, Offsets], learned: Mapping[int, int]) -> None:
-        """Refuse partitions that lost messages before they were learned from, and such as are not what they were.
+        """Refuse partitions that lost messages before they were learned, and partitions that were replaced.
 
         Raises:
             DataError: says how many messages, and from where on.
@@ -144,7 +144,7 @@ def one_topic(topic: str) -> str:
     """Return the name of a topic.
 
     Raises:
-        StatementError: they are several.
+        StatementError: there are several.
     """
     if "," in topic:
         raise StatementError(f"subscribe takes one topic, got {topic!r}. Learn from each by a CONTINUE of its own.")
@@ -152,10 +152,10 @@ def one_topic(topic: str) -> str:
 
 
 def beginnings(written: str, topic: str) -> dict[int, int]:
-    """Return the offset that each partition is begun at; those that are begun at their first one are left out.
+    """Return the offset at which each partition begins; partitions that begin at their first one are left out.
 
     Raises:
-        StatementError: it is no list of offsets.
+        StatementError: it is not a list of offsets.
     """
     if written.lower() == "earliest":
         return {}
@@ -171,12 +171,12 @@ def beginnings(written: str, topic: str) -> dict[int, int]:
 
 
 def known(position: Position) -> dict[int, int]:
-    """Return the offset that is next of each partition."""
+    """Return the next offset of each partition."""
     return {int(number): offset for number, offset in position.get("offsets", {}).items()}
 
 
 def cut(topic: str, arrived: Sequence[Arrived]) -> list[MessageRange]:
-    """Return what came, in ranges, partition by partition."""
+    """Return what arrived, in ranges, partition by partition."""
     return [
         MessageRange(topic, one.partition, start, min(start + RANGE_MESSAGES, one.stop))
         for one in arrived
@@ -185,8 +185,8 @@ def cut(topic: str, arrived: Sequence[Arrived]) -> list[MessageRange]:
 
 
 def in_order(ranges: Sequence[MessageRange], times: Sequence[int]) -> list[Split]:
-    """Return ranges in the order of the times at which they begin, those of a partition in its order, whatever its clocks say;
-    of equal times partitions in turn."""
+    """Return ranges ordered by the times at which they begin, but always in order within a partition, whatever its clocks say;
+    at equal times, partitions in turn."""
     so_far: dict[int, tuple[int, int]] = {}
     ordered = []
     for one, time in zip(ranges, times, strict=True):

@@ -1,4 +1,4 @@
-"""The types of CSV columns, from all their values.
+"""Type inference for CSV columns, from all their values.
 
 Source: the lattice of types of Spark's org.apache.spark.sql.catalyst.csv.CSVInferSchema.
 """

@@ -19,7 +19,8 @@ DELTA_OPTIONS = {"path": None, "versionasof": None}
 
 
 def delta_files(options: Mapping[str, str], position: Position | None) -> tuple[str, ...] | MemorySource:
-    """Return the files of a Delta table, where these have its columns as they are; otherwise what reads them as the log says.
+    """Return the files of a Delta table, where they have its columns unchanged; otherwise a source that reads them as the log
+    says.
 
     Raises:
         NotAvailableError: deltalake is not installed.
@@ -53,5 +54,5 @@ def in_order(table: DeltaTable) -> tuple[str, ...]:
 
 
 def alike(file: pa.Schema, table: pa.Schema) -> bool:
-    """Return whether a file has the columns of a table in their order, with types that read as theirs."""
+    """Return whether a file has the columns of a table in their order, with types that read the same."""
     return file.names == table.names and all(have.type == want.type for have, want in zip(file, table, strict=True))

@@ -20,7 +20,7 @@ class MemorySource:
 
     Attributes:
         rows: its rows, which no query copies.
-        name: what a connection knows them by.
+        name: the name of the rows in a connection.
     """
 
     rows: pa.Table | Dataset

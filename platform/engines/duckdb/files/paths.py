@@ -62,7 +62,7 @@ def opened_object(uri: str, mode: str, **how: Any) -> IO[Any]:
 
 
 def listing(path: str, position: Position | None) -> Listing:
-    """Find the files of a path: itself, a folder's in sorted order, or those of all that a glob matches.
+    """Find the files of a path: the file itself, a folder's files in sorted order, or the files that a glob matches.
 
     Names that begin with `_` or `.` are skipped in folders.
 
@@ -82,7 +82,7 @@ def listing(path: str, position: Position | None) -> Listing:
 
 
 def objects(uri: str, position: Position | None) -> Listing:
-    """Find the files of a URI: itself, or those of a folder in sorted order.
+    """Find the files of a URI: the file itself, or a folder's files in sorted order.
 
     Raises:
         StatementError: nothing is there, or the store does not answer.
@@ -99,8 +99,8 @@ def objects(uri: str, position: Position | None) -> Listing:
         if all(values) and all(visible(Path(part)) for part in (*folders, Path(name).name)):
             pairs.append((file, {match["name"]: unquote(match["value"]) for match in values if match}))
     if not pairs:
-        told = "there is no file, or none in folders named column=value; patterns are for local paths"
-        raise StatementError(f"The path {uri} has no files to read: {told}.", position)
+        reason = "there is no file, or none in folders named column=value; patterns are for local paths"
+        raise StatementError(f"The path {uri} has no files to read: {reason}.", position)
     return Listing(tuple(file for file, _ in pairs), partition_kinds([values for _, values in pairs]))
 
 
@@ -110,7 +110,7 @@ def visible(path: Path) -> bool:
 
 
 def files_below(folder: Path, values: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield a folder's files, and those of its partitions with their values, in sorted order."""
+    """Yield the files of a folder and of its partitions, with the partitions' values, in sorted order."""
     for path in sorted(folder.iterdir()):
         if not visible(path):
             continue

@@ -1,4 +1,4 @@
-"""Files as relations: what a format and its options make of a path."""
+"""Files as relations: a path read with a format and its options."""
 
 from __future__ import annotations
 
@@ -70,15 +70,15 @@ def open_source(
         options: names in lower case; `path` is one of them.
         columns: name -> DuckDB type where the statement gives them.
         position: where the files are named.
-        places: where each option stands, of those that were written.
+        places: the position of each option that was written.
 
     Raises:
         StatementError: an option is unknown or `path` is missing, the path does not exist, or its files cannot be read.
     """
     for name, value in options.items():
         if name not in OPTIONS[format]:
-            told = f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}"
-            raise StatementError(told, places.get(name, position))
+            message = f"There is no option {name!r} of {format} files.{suggestion(name, OPTIONS[format])}"
+            raise StatementError(message, places.get(name, position))
         if OPTIONS[format][name] in TRUTHS and value.lower() not in TRUTHS:
             raise StatementError(f"The option {name} takes true or false, got {value!r}.", places.get(name, position))
     if not options.get("path"):
@@ -104,7 +104,7 @@ def open_source(
 
 
 def check_names(file: str, position: Position | None = None) -> None:
-    """Require that the columns of a Parquet file have names that tell them apart, whatever their case.
+    """Require that the columns of a Parquet file have names that differ by more than case.
 
     Raises:
         StatementError: they do not, or the file cannot be read.
@@ -116,5 +116,5 @@ def check_names(file: str, position: Position | None = None) -> None:
     count = Counter(map(str.lower, names))
     wrong = [repr(name) for name in names if not name or count[name.lower()] > 1]
     if wrong:
-        told = f"Columns of {file} do not differ by their names: {', '.join(wrong)}. Rename them in the file."
-        raise StatementError(told, position)
+        message = f"Columns of {file} do not differ by their names: {', '.join(wrong)}. Rename them in the file."
+        raise StatementError(message, position)

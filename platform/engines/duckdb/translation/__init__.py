@@ -1,8 +1,8 @@
-"""Spark SQL to DuckDB's SQL, with Spark's values and types: `translate` is the way in; all that others use of the room is here.
+"""Spark SQL to DuckDB's SQL, with Spark's values and types: `translate` is the entry; everything that other rooms use is here.
 
-`make_macros` makes in a connection the macros that a translation calls, `share_macros` those that another one has. `spark_cast`
-and `string_of` are casts of Spark as expressions, VARYING the functions that give another value for each call, INSTANT the type
-of a moment.
+`make_macros` makes in a connection the macros that a translation calls, `share_macros` reuses another connection's.
+`spark_cast` and `string_of` are casts of Spark as expressions, VARYING the functions that give another value for each call,
+INSTANT the type of a moment.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def function(body: exp.Expr, *parameters: str) -> exp.Lambda:
 
 
 def wrap(call: exp.Expr, template: str) -> exp.Expr:
-    """Ask that a call be wrapped with its FILTER, OVER and other clauses; `template` is DuckDB's, `:x` the whole."""
+    """Mark a call to be wrapped together with its FILTER, OVER and other clauses; `template` is DuckDB's SQL, `:x` the whole
+    call."""
     call.meta["wrap"] = template
     return call
 

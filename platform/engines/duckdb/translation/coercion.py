@@ -1,4 +1,4 @@
-"""The one type that values of several types take where they meet: in CASE, coalesce, a comparison, a column of UNION.
+"""Type coercion: the common type of values of several types, in CASE, coalesce, a comparison, a column of UNION.
 
 Source: Spark's org.apache.spark.sql.catalyst.analysis.AnsiTypeCoercion.
 """
@@ -84,7 +84,7 @@ def word(kind: Kind) -> str:
 
 
 def converted(value: exp.Expr, kind: Kind | None, wanted: Kind) -> exp.Expr:
-    """Return a value of a type as one of another; NULL has every type."""
+    """Return a value converted to another type; NULL has every type."""
     if kind in (wanted, "null"):
         return value
     if kind != "varchar":
@@ -93,7 +93,7 @@ def converted(value: exp.Expr, kind: Kind | None, wanted: Kind) -> exp.Expr:
 
 
 def alike(values: Sequence[exp.Expr], typer: Typer) -> list[exp.Expr]:
-    """Return values as those of one type."""
+    """Return values converted to one type."""
     kinds = [kind_of(typer.type_of(value)) for value in values]
     wanted = common(kinds)
     if wanted is None:

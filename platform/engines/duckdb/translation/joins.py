@@ -41,7 +41,7 @@ def common(join: exp.Join, typer: Typer) -> list[str]:
 
 
 def keys(parts: Iterable[exp.Expr]) -> list[exp.Expr]:
-    """Return the columns that joins have in USING, those of the last join first: as `*` begins in Spark."""
+    """Return the columns that joins have in USING, the last join's first: as `*` begins in Spark."""
     found: dict[str, exp.Expr] = {}
     for part in reversed(list(parts)):
         for key in part.args.get("using") or []:

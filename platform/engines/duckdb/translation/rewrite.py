@@ -30,7 +30,7 @@ class Rewriter:
     """Rewrites one statement.
 
     Attributes:
-        typer: types of expressions.
+        typer: finds the types of expressions.
     """
 
     def __init__(self, typer: Typer) -> None:
@@ -62,7 +62,7 @@ class Rewriter:
                     self.visit(node, child)
         self.apply(node)
         if isinstance(node, exp.CTE):
-            node.meta[WRITTEN] = node.sql("duckdb")  # once: every expression over it asks
+            node.meta[WRITTEN] = node.sql("duckdb")  # once: every expression over it needs it
 
     def visit(self, parent: exp.Expr, child: exp.Expr) -> None:
         if isinstance(child, exp.Lambda) and isinstance(parent, exp.Anonymous):
@@ -104,7 +104,7 @@ class Rewriter:
 
 @contextmanager
 def placed(node: exp.Expr) -> Iterator[None]:
-    """Give errors inside the block the place of a node, and turn those of missing arguments into StatementErrors."""
+    """Place errors inside the block at a node, and turn errors about missing arguments into StatementErrors."""
     try:
         yield
     except StatementError as error:

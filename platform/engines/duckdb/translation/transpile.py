@@ -27,8 +27,8 @@ def translate(statement: exp.Expr, connection: DuckDBPyConnection) -> str:
 
     Args:
         statement: a tree that `dialect.parse` read; it is not changed.
-        connection: where the query's relations are, with our functions registered. It tells the types that some meanings hang
-            on: `a[1]` counts from 0 in an array and is a key in a map.
+        connection: where the query's relations are, with our functions registered. It gives the types on which some meanings
+            depend: `a[1]` counts from 0 in an array and is a key in a map.
 
     Raises:
         StatementError: a function, pattern or clause that is not available; with its place and the nearest known names.
@@ -37,6 +37,6 @@ def translate(statement: exp.Expr, connection: DuckDBPyConnection) -> str:
     try:
         sql = tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE)
     except UnsupportedError as error:
-        raise StatementError(f"The query uses what this engine cannot do: {error}.", position_of(statement)) from error
+        raise StatementError(f"The query uses what this engine lacks: {error}.", position_of(statement)) from error
     make_macros(sql, connection)
     return sql
