@@ -25,6 +25,7 @@ class TreeSearch(NamedTuple):
         table: of the nodes' vectors.
         negatives: nodes of a level, at most, that those of a batch's items are told from.
         beam: nodes of a level that are kept.
+        rebuild: a version that continues another makes the tree anew, by the vectors that that one has of items.
         asked: (parameters, inputs) -> what scores need of who asks, arrays whose first axis is the example.
         scores: (parameters, asked, vectors of nodes float32[batch, m, dim], or float32[m, dim] of the same for all) ->
             float32[batch, m].
@@ -37,6 +38,7 @@ class TreeSearch(NamedTuple):
     table: str
     negatives: int
     beam: int
+    rebuild: bool
     asked: Callable[[Parameters, Inputs], Any]
     scores: Callable[[Parameters, Any, jax.Array], jax.Array]
     query_slots: tuple[str, ...]

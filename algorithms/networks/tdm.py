@@ -51,6 +51,9 @@ class TdmOptions:
         "what stands together in the tree: items of a category, or of alike histories",
         choices=("category", "vectors"),
     )
+    rebuild: bool = option(
+        False, "CONTINUE makes the tree anew, so that items stand together whose vectors are alike, and goes on with it"
+    )
     negatives: int = option(
         30, "nodes of each level that an item's are contrasted with (negative samples)", minimum=1, maximum=4096
     )
@@ -79,7 +82,9 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     log2(items / beam) scores in place of one for each item.
 
     Nodes are the features of a slot "(tree)". The tree is a file of the version; an item that CONTINUE sees for the first time
-    gets a leaf beside the leaves of its category, without another tree. What training reports as `mae` is the mean loss.
+    gets a leaf beside the leaves of its category, without another tree. With `rebuild` it makes another one: groups of items
+    are cut at the median of the first principal component of their vectors, and a node begins with the mean of the vectors of
+    its items. What training reports as `mae` is the mean loss.
 
     Source: Zhu et al., "Learning Tree-based Deep Model for Recommender Systems", KDD 2018. Differences: a softmax of each level
     in place of single nodes' cross entropy, and attention by inner products.
@@ -142,6 +147,7 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
             "vectors",
             options.negatives,
             options.beam,
+            options.rebuild,
             net.asked,
             net.scores,
             tuple(slot for place, slot in enumerate(layout.slots) if place not in item),

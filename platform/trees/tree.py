@@ -25,6 +25,19 @@ POOL = 4096
 """Items whose ancestors are what is drawn from for the batches of a chunk."""
 
 
+class NodeRows(NamedTuple):
+    """Rows that nodes above the leaves begin with, in place of those of the version that is continued.
+
+    Attributes:
+        table: of the rows.
+        keys: uint64[n]; vectors: float32[n, dim].
+    """
+
+    table: str
+    keys: Keys
+    vectors: NDArray[np.float32]
+
+
 class Tree(NamedTuple):
     """A binary tree whose leaves, of one level, are items; see algorithms.trees.
 
@@ -33,12 +46,14 @@ class Tree(NamedTuple):
         categories: uint64[items], keys of their categories, 0 where they have none.
         places: int64[items], which of the 2^depth places of the last level each has.
         depth: its levels below the root.
+        nodes: of a tree that was made anew by what a version had learned, what its nodes begin with; else None.
     """
 
     keys: Keys
     categories: Keys
     places: Places
     depth: int
+    nodes: NodeRows | None = None
 
     def find(self, keys: Keys) -> Places:
         """Return the places of items, -1 for those that are in no leaf."""
@@ -182,6 +197,43 @@ def by_vectors(vectors: NDArray[np.float32]) -> NDArray[np.intp]:
             direction /= np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), SMALLEST)
         order = order[np.lexsort((np.einsum("nd,nd->n", x, direction[group]), group))]
     return order
+
+
+def replanted(tree: Tree, table: str, vectors: NDArray[np.float32]) -> Tree:
+    """Return a tree of the same items in which those with alike vectors stand together; a node begins with the mean of the
+    vectors of its items.
+
+    Args:
+        table: of the vectors.
+        vectors: float32[items, dim]; zeros of an item that has none, which stands with its category.
+    """
+    known: NDArray[np.bool_] = np.asarray(vectors.any(axis=1))
+    _, category = np.unique(tree.categories, return_inverse=True)
+    sums = np.zeros((category.max() + 1, vectors.shape[1]), np.float32)
+    np.add.at(sums, category[known], vectors[known])
+    counts = np.maximum(np.bincount(category[known], minlength=len(sums)), 1)
+    vectors = np.where(known[:, None], vectors, (sums / counts[:, None].astype(np.float32))[category])
+    made = planted(tree.keys, tree.categories, by_vectors(unit(vectors - vectors.mean(axis=0))))
+    return made._replace(nodes=NodeRows(table, *means(made, vectors)))
+
+
+def means(tree: Tree, vectors: NDArray[np.float32]) -> tuple[Keys, NDArray[np.float32]]:
+    """Return the keys of the nodes between root and leaves that have items, and the mean of the vectors of these."""
+    sums = np.zeros((2**tree.depth, vectors.shape[1] + 1), np.float32)
+    sums[tree.places, :-1], sums[tree.places, -1] = vectors, 1
+    keys, found = [], []
+    for level in range(tree.depth - 1, 0, -1):
+        sums = sums[0::2] + sums[1::2]
+        there = np.flatnonzero(sums[:, -1])
+        keys.append(node_keys(there + 2**level - 1))
+        found.append(sums[there, :-1] / sums[there, -1:])
+    return np.concatenate(keys), np.concatenate(found)
+
+
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors of length 1, zeros for zeros."""
+    found: NDArray[np.float32] = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(SMALLEST))
+    return found
 
 
 def signs(keys: Keys) -> NDArray[np.float32]:

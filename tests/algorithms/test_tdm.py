@@ -16,6 +16,8 @@ from xpsql.algorithms.base import Layout
 from xpsql.algorithms.networks.tdm import TdmOptions, tdm
 from xpsql.platform.errors import OptionError
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.online.planting import tree_of
+from xpsql.platform.trees.tree import node_keys
 
 USERS, ITEMS, KINDS = 300, 120, 6
 TDM = "tdm (item = (item, kind), history = (had), dim = 16, hidden = (8), beam = {beam}, tree = '{tree}')"
@@ -107,3 +109,18 @@ def test_what_cannot_be_a_tree_is_refused(options: dict[str, tuple[str, ...]], m
     layout = Layout(scalar=("item", "kind", "user"), labels=(), histories=(("history", ("had",)),))
     with pytest.raises(OptionError, match=message):
         tdm(TdmOptions(**{"history": ("had",), **options}), layout)  # type: ignore[arg-type]
+
+
+def test_a_tree_is_made_anew_by_what_was_learned_of_its_items(session: xpsql.Session) -> None:
+    before = session.models.version("narrow", 1)
+    query = "SELECT had, item, kind FROM log WHERE NOT last"
+    session.sql(f"CONTINUE MODEL narrow FROM VERSION 1 USING tdm (rebuild = true) WITH (shards = 2) AS {query}")
+    after = session.models.version("narrow")
+    old, new = tree_of(before), tree_of(after)
+    assert (new.keys == old.keys).all()
+    assert new.depth == old.depth
+    assert not (new.places == old.places).all()
+    above = np.unique(new.ancestors(new.places))
+    nodes = session.sql("SELECT key FROM ML.WEIGHTS(MODEL narrow) WHERE slot = '(tree)'").arrow()["key"].to_numpy()
+    assert sorted(nodes.view(np.uint64)) == sorted(node_keys(above))
+    assert recall(session, "narrow") > 0.75

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xpsql.algorithms.chunk import joined
-from xpsql.platform.trees.tree import Tree, by_category, by_vectors, grown, planted
+from xpsql.platform.trees.tree import Tree, by_category, by_vectors, grown, node_keys, planted, replanted
 
 
 def keys_of(numbers: list[int]) -> np.ndarray:
@@ -78,3 +78,23 @@ def test_joined_keys_keep_the_places_of_the_first(first: list[int], more: list[i
 def test_few_items_make_a_tree(items: int) -> None:
     keys = keys_of(list(range(items)))
     check(planted(keys, np.zeros(items, np.uint64), by_category(keys, np.zeros(items, np.uint64))))
+
+
+def test_a_tree_made_anew_has_alike_items_together_and_nodes_begin_with_their_mean() -> None:
+    random = np.random.default_rng(2)
+    keys = np.sort(random.integers(1, 2**63, 32).astype(np.uint64))
+    group = np.arange(32) % 2
+    vectors = (np.where(group, 1, -1)[:, None] * np.ones(4) + random.normal(size=(32, 4)) / 9).astype(np.float32)
+    categories = group.astype(np.uint64)
+    vectors[5] = 0  # not learned yet: stands with its category
+    tree = replanted(planted(keys, np.zeros(32, np.uint64), np.arange(32))._replace(categories=categories), "vectors", vectors)
+    half = tree.places >> (tree.depth - 1)
+    assert len({tuple(half[group == one]) for one in (0, 1)}) == 2
+    assert all(len(set(half[group == one])) == 1 for one in (0, 1))
+    assert tree.nodes is not None
+    found = dict(zip(tree.nodes.keys.tolist(), tree.nodes.vectors, strict=True))
+    assert found.keys() == set(node_keys(np.unique(tree.ancestors(tree.places))).tolist())
+    whole = vectors.copy()
+    whole[5] = vectors[(group == 1) & (np.arange(32) != 5)].mean(axis=0)
+    top = int(node_keys(np.array([1]))[0])
+    np.testing.assert_allclose(found[top], whole[half == 0].mean(axis=0), rtol=1e-4)

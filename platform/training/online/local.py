@@ -146,7 +146,7 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
     shards = fresh()
     if prepared.parent is not None:
         changed = changed_programs(prepared.plan, prepared.recipe, prepared.parent)
-        load(shards, num_shards, prepared.parent, columns, changed)
+        load(shards, num_shards, prepared.parent, columns, changed, prepared.tree)
     else:
         begin(shards, num_shards, prepared.recipe, prepared.baseline)
     return Begun(shards, Standing(), {})

@@ -15,14 +15,15 @@ from ....warehouse.package import read_tree, write_tree
 from ...errors import DataError
 from ...input.encode import encode
 from ...input.splits import chunk_rows
-from ...trees.tree import Tree, by_category, by_vectors, grown, planted, signs
+from ...trees.tree import Tree, by_category, by_vectors, grown, planted, replanted, signs, unit
+from ..row_files.columns import values
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
     from ....warehouse.version import Version
     from ..prepared import Prepared
 
-ROWS, DIM, SMALLEST = 4096, 64, 1e-12
+ROWS, DIM = 4096, 64
 Floats = NDArray[np.float32]
 
 
@@ -42,6 +43,8 @@ def with_tree(prepared: Prepared, draft: Draft) -> Prepared:
         before = tree_of(prepared.parent)
         new = before.find(keys) < 0
         tree = grown(before, keys[new], categories[new])
+        if search.rebuild:
+            tree = replanted(tree, search.table, leaf_vectors(prepared.parent, search.table, tree.keys))
     elif not len(keys):
         raise DataError(f"No row has an item: {search.item} is NULL in all of them.")
     else:
@@ -59,6 +62,21 @@ def tree_of(version: Version) -> Tree:
     keys, categories, codes = read_tree(version.stored("tree")[0])
     depth = int(np.log2(codes[0] + 1))
     return Tree(keys, categories, codes - (2**depth - 1), depth)
+
+
+def leaf_vectors(version: Version, table: str, keys: Keys) -> Floats:
+    """Return the vectors that a version has of items, float32[items, dim], zeros where it has none.
+
+    Args:
+        keys: of the items, ascending.
+    """
+    found = np.zeros((len(keys), version.manifest.table(table).columns["w"]), np.float32)
+    for batch in version.rows(table, ["key", "w"]):
+        own, vectors = batch["key"].to_numpy().view(np.uint64), values(batch["w"])
+        at = np.minimum(np.searchsorted(keys, own), len(keys) - 1)
+        there = keys[at] == own
+        found[at[there]] = vectors.reshape(len(own), -1)[there]
+    return found
 
 
 def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys, Keys, Floats | None]:
@@ -112,10 +130,8 @@ class Items:
 
     def vectors(self) -> Floats:
         """Return what was had before each item, less the mean of all, of length 1."""
-        centred = self._sums / np.maximum(np.linalg.norm(self._sums, axis=1, keepdims=True), SMALLEST)
-        centred = centred - centred.mean(axis=0)
-        found: Floats = (centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), SMALLEST)).astype(np.float32)
-        return found
+        centred = unit(self._sums)
+        return unit(centred - centred.mean(axis=0))
 
 
 def contexts(chunk: Chunk) -> Floats:

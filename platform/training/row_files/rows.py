@@ -33,6 +33,7 @@ from ...ps.placement import shard_of, slices_of
 from ...ps.rows.native import native_rows
 from ...ps.shard import Shard
 from ...ps.watermarks import Watermarks
+from ...trees.tree import TREE_NUMBER, NodeRows, Tree
 from ..plan import Plan
 from ..recipe import Recipe
 from .candidates import load_candidates, load_trials, save_candidates
@@ -123,13 +124,20 @@ def check_rows(recipe: Recipe, parent: Version) -> None:
 
 
 def load(
-    shards: Mapping[int, Shard], num_shards: int, parent: Version, columns: Columns, changed: Mapping[str, Programs]
+    shards: Mapping[int, Shard],
+    num_shards: int,
+    parent: Version,
+    columns: Columns,
+    changed: Mapping[str, Programs],
+    tree: Tree | None = None,
 ) -> None:
     """Put what a version holds into some of the shards, by number: the rows of their slices, and their dense parameters.
 
     Args:
         changed: the programs of tables, by name, in which the state that weights are derived from has to follow the weights.
+        tree: of the items; one that was made anew brings the rows of its nodes.
     """
+    nodes = None if tree is None else tree.nodes
     now = int(parent.manifest.statistics.get("now", 0))
     dense = read_dense(parent.stored("dense"))
     rate = parent.manifest.base_rate or 0.0
@@ -143,7 +151,7 @@ def load(
         load_candidates(shard, number, num_shards, parent, now)
         load_trials(shard, number, num_shards, parent, changed)
     for entry in parent.manifest.tables:
-        for batch in carried_rows(parent, entry.name, columns, None, covering(shards, num_shards)):
+        for batch in carried_rows(parent, entry.name, columns, None, covering(shards, num_shards), nodes is None):
             stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
             floats = {name: np.asarray(stored[name], np.float32).reshape(-1, dim) for name, dim in entry.columns.items()}
             stored |= floats
@@ -156,6 +164,19 @@ def load(
                 mine = slice(None) if num_shards == 1 else owner == number
                 own = {name: column[mine] for name, column in stored.items()}
                 shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
+    if nodes is not None:
+        load_nodes(shards, num_shards, nodes, now)
+
+
+def load_nodes(shards: Mapping[int, Shard], num_shards: int, nodes: NodeRows, now: int) -> None:
+    """Put the nodes of a tree that was made anew into the shards that have their slices, of these shards."""
+    owner = shard_of(nodes.keys, num_shards)
+    for number, shard in shards.items():
+        mine = owner == number
+        count = int(mine.sum())
+        rows: dict[str, NDArray[np.generic]] = {name: np.zeros(count, np.uint32) for name in STATISTICS}
+        rows |= {"slot": np.full(count, TREE_NUMBER, np.uint16), "w": nodes.vectors[mine]}
+        shard.holding(nodes.table).load(nodes.table, nodes.keys[mine], rows, now)
 
 
 def covering(shards: Collection[int], num_shards: int) -> range:
@@ -172,16 +193,23 @@ def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, P
 
 
 def carried_rows(
-    parent: Version, table: str, columns: Columns, wanted: Sequence[str] | None, slices: range | None
+    parent: Version,
+    table: str,
+    columns: Columns,
+    wanted: Sequence[str] | None,
+    slices: range | None,
+    nodes: bool = True,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the rows of a version's table that its continuation keeps: without the intercept's where that one has none.
 
     Args:
         wanted: columns of the rows, `slot` among them; all where None.
         slices: that must be covered; all where None.
+        nodes: those of the tree's nodes, too.
     """
+    out = [number for number, there in ((INTERCEPT_NUMBER, columns.intercept), (TREE_NUMBER, nodes)) if not there]
     for batch in parent.rows(table, wanted, slices):
-        kept = batch if columns.intercept else batch.filter(pa.array(batch["slot"].to_numpy() != INTERCEPT_NUMBER))
+        kept = batch if not out else batch.filter(pa.array(~np.isin(batch["slot"].to_numpy(), out)))
         if kept.num_rows:
             yield kept
 

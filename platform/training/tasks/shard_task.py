@@ -72,7 +72,7 @@ def fill(shard: Shard, number: int, job: Job) -> None:
         restore({number: shard}, job.input.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
     elif job.input.parent is not None:
         changed = changed_programs(job.input.plan, recipe, job.input.parent)
-        load({number: shard}, job.input.places.shards, job.input.parent, job.input.columns, changed)
+        load({number: shard}, job.input.places.shards, job.input.parent, job.input.columns, changed, job.input.tree)
     else:
         begin({number: shard}, job.input.places.shards, recipe, job.input.baseline)
 
