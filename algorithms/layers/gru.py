@@ -1,4 +1,8 @@
-"""Gated recurrent units over histories, with the update gate of attention or without."""
+"""Gated recurrent units over histories, with the update gate of attention or without.
+
+XLA runs the steps of a loop on CPUs slowly: small products, and copies of all that the loop goes through. So on CPUs the whole
+recurrence is a custom call, native/recurrence.cpp; elsewhere, and in exports, it is a loop in JAX.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 from .dense import Parameters
+from .lookups import Saved, called
 
-UNROLLED = 4  # steps in the body of the loop, which XLA fuses
+UNITS = 16  # the native recurrence has a multiple of them
 
 
 class Gru(NamedTuple):
@@ -62,22 +67,54 @@ class Gru(NamedTuple):
         Args:
             products: float32[batch, L, 3 * units], of elements and the kernel.
             mask: bool[batch, L].
-            attention: float32[batch, L].
+            attention: float32[batch, L]; an element with 0 passes no gradient to it, as softmax would pass none on.
         """
-        recurrent, shares = parameters[f"{self.name}.recurrent"], mask.astype(jnp.float32)
-        if attention is not None:
-            shares = jnp.where(mask, attention, 0)
-        driven = products + parameters[f"{self.name}.bias"]
+        recurrent, bias = parameters[f"{self.name}.recurrent"], parameters[f"{self.name}.bias"]
+        shares = mask.astype(jnp.float32) if attention is None else jnp.where(mask, attention, 0)
+        if not (rest := -self.units % UNITS):
+            return states_of(products, shares, recurrent, bias)
+        filled = (
+            jnp.pad(of.reshape(*of.shape[:-1], 3, self.units), [(0, 0)] * of.ndim + [(0, rest)])
+            for of in (products, recurrent, bias)
+        )
+        products, recurrent, bias = (of.reshape(*of.shape[:-2], -1) for of in filled)
+        return states_of(products, shares, jnp.pad(recurrent, ((0, rest), (0, 0))), bias)[:, :, : self.units]
 
-        def step(state: jax.Array, element: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            of_element, share = element
-            of_state = state @ recurrent
-            gates = jax.nn.sigmoid(of_element[:, : 2 * self.units] + of_state[:, : 2 * self.units])
-            update, reset = share[:, None] * gates[:, : self.units], gates[:, self.units :]
-            candidate = jnp.tanh(of_element[:, 2 * self.units :] + reset * of_state[:, 2 * self.units :])
-            state = state + update * (candidate - state)
-            return state, state
 
-        start = jnp.zeros((mask.shape[0], self.units), jnp.float32)
-        _, states = jax.lax.scan(step, start, (driven.swapaxes(0, 1), shares.T), unroll=UNROLLED)
-        return states.swapaxes(0, 1)
+def steps(products: jax.Array, shares: jax.Array, recurrent: jax.Array, bias: jax.Array) -> jax.Array:
+    """Return what Gru.states does, step by step."""
+    units = len(recurrent)
+
+    def step(state: jax.Array, element: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        of_element, share = element
+        of_state = state @ recurrent
+        gates = jax.nn.sigmoid(of_element[:, : 2 * units] + of_state[:, : 2 * units])
+        update, reset = share[:, None] * gates[:, :units], gates[:, units:]
+        candidate = jnp.tanh(of_element[:, 2 * units :] + reset * of_state[:, 2 * units :])
+        state = state + update * (candidate - state)
+        return state, state
+
+    start = jnp.zeros((len(products), units), jnp.float32)
+    _, states = jax.lax.scan(step, start, ((products + bias).swapaxes(0, 1), shares.T))
+    return states.swapaxes(0, 1)
+
+
+@jax.custom_vjp
+def states_of(products: jax.Array, shares: jax.Array, recurrent: jax.Array, bias: jax.Array) -> jax.Array:
+    return called("recur", steps, products, shares, recurrent, bias)  # type: ignore[no-any-return]
+
+
+def states_forward(*arguments: jax.Array) -> tuple[jax.Array, Saved]:
+    states = states_of(*arguments)
+    return states, (*arguments, states)
+
+
+def states_backward(saved: Saved, gradient: jax.Array) -> Saved:
+    def anywhere(*given: jax.Array) -> Saved:
+        *arguments, _, gradient = given
+        return jax.vjp(steps, *arguments)[1](gradient)  # type: ignore[no-any-return]
+
+    return called("recur_gradients", anywhere, *saved, gradient)  # type: ignore[no-any-return]
+
+
+states_of.defvjp(states_forward, states_backward)

@@ -16,7 +16,9 @@ import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
 from tests.algorithms.test_din import COLUMNS, RATES, predicted, train, write
 from xpsql.algorithms.inputs import History
+from xpsql.algorithms.layers.dense import Parameters
 from xpsql.algorithms.layers.gru import Gru
+from xpsql.algorithms.layers.lookups import portable
 from xpsql.algorithms.layers.stacked import Stacked
 from xpsql.algorithms.networks.dien import Evolved, auxiliary_loss, drawn_elements
 from xpsql.platform.errors import OptionError
@@ -67,6 +69,26 @@ def test_an_element_without_attention_leaves_the_state_as_it_is() -> None:
     states = layer.states(parameters, X @ layer.kernel(parameters), jnp.ones((BATCH, LENGTH), bool), jnp.asarray(weights))
     np.testing.assert_array_equal(states[:, 3], states[:, 2])
     assert (np.asarray(states[:, 4]) != np.asarray(states[:, 3])).all()
+
+
+@pytest.mark.parametrize("units", [10, 16])
+def test_gradients_of_the_recurrence_are_those_of_its_loop(units: int) -> None:
+    layer, batch = Gru("g", 1, units, units), 200  # examples of more than one run
+    parameters = {spec.name: RANDOM.normal(size=spec.shape).astype(np.float32) for spec in layer.specs()}
+    products = RANDOM.normal(size=(batch, LENGTH, 3 * units)).astype(np.float32)
+    mask, attention = RANDOM.random((batch, LENGTH)) < 0.6, RANDOM.random((batch, LENGTH)).astype(np.float32)
+    weights = RANDOM.normal(size=(batch, LENGTH, units)).astype(np.float32)
+
+    def gradients() -> object:
+        def total(parameters: Parameters, products: jax.Array, attention: jax.Array) -> jax.Array:
+            return (layer.states(parameters, products, jnp.asarray(mask), attention) * weights).sum()
+
+        return jax.jit(jax.grad(total, argnums=(0, 1, 2)))(parameters, products, attention)
+
+    native = gradients()
+    with portable():
+        looped = gradients()
+    jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3), native, looped)
 
 
 def test_drawn_elements_are_there_each_about_as_often() -> None:

@@ -9,6 +9,8 @@
 
 #include "parallel.hpp"
 #include "projection.hpp"
+#include "recurrence.hpp"
+#include "wide.hpp"
 
 namespace nb = nanobind;
 namespace ffi = xla::ffi;
@@ -210,14 +212,6 @@ ffi::Error meet_gradient(Floats vectors, Indices index, Floats scores, FloatsOut
     return ffi::Error::Success();
 }
 
-#if defined(__x86_64__)
-#define XPSQL_WIDE __attribute__((target("avx2,fma")))
-bool wide() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-#else
-#define XPSQL_WIDE
-bool wide() { return true; }
-#endif
-
 using projection::Lines;
 using projection::Product;
 using projection::ProductGradients;
@@ -296,6 +290,8 @@ NB_MODULE(_lookups, module) {
         add("meet_gradient", xpsql::meet_gradient_handler);
         add("project", xpsql::project_handler);
         add("project_gradients", xpsql::project_gradients_handler);
+        add("recur", xpsql_recur);
+        add("recur_gradients", xpsql_recur_gradients);
         return calls;
     });
 }
