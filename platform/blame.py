@@ -1,4 +1,4 @@
-"""Errors of parts, ours or another package's, that name the part and the place in its file."""
+"""Error attribution for parts, ours or another package's: errors name the part and the place in its file."""
 
 from __future__ import annotations
 

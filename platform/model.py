@@ -11,7 +11,7 @@ from .result import Result
 
 
 class Runs(Protocol):
-    """What runs statements and reads frames: a session."""
+    """Runs statements and reads frames: a session."""
 
     def sql(self, text: str, /) -> Result: ...
     def register(self, name: str, frame: object) -> None: ...
@@ -44,7 +44,7 @@ class Model:
             return self._session.sql(f"SELECT * FROM ML.PREDICT({self}, TABLE {rows})")
 
     def evaluate(self, frame: object | None = None) -> Result:
-        """Return the metrics on a frame with labels, or without one those of the training; see ML.EVALUATE."""
+        """Return the metrics on a frame with labels, or without a frame the training's; see ML.EVALUATE."""
         if frame is None:
             return self._session.sql(f"SELECT * FROM ML.EVALUATE({self})")
         with self._registered(frame) as rows:

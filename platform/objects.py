@@ -1,6 +1,6 @@
 """Files of object stores, by URIs that Arrow knows: s3://bucket/key, gs://, abfss://; beside them local paths, as they are.
 
-The environment says where a store is and who asks, as its own tools take it: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID;
+The environment configures a store and its credentials, as for its own tools: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID;
 GOOGLE_APPLICATION_CREDENTIALS; AZURE_CLIENT_ID.
 """
 
@@ -24,7 +24,7 @@ SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 
 
 class Stamp(NamedTuple):
-    """Bytes of a file, and when it was written, in nanoseconds; what tells that it is still the same one."""
+    """Bytes of a file, and when it was written, in nanoseconds; they identify the file's content."""
 
     size: int
     modified: int

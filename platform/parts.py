@@ -1,4 +1,4 @@
-"""Finding algorithms and operators by name: the built-in ones first, then the entry points of other packages.
+"""Finding algorithms and operators by name: the built-in ones first, then plugins, the entry points of other packages.
 
 A package adds an operator with the entry point `xpsql.operators` (an algorithm: `xpsql.algorithms`) whose name is the part's
 and whose object is a `Part`.
@@ -23,7 +23,7 @@ AnyPart = Part[Any, Any]
 
 @dataclass(frozen=True)
 class PartKind:
-    """A kind of parts that statements name: built-in ones, and those of other packages.
+    """A kind of parts that statements name: built-in ones, and plugins of other packages.
 
     Attributes:
         name: "algorithm" or "operator".

@@ -14,18 +14,18 @@ MAIN = ("logloss", "auc")
 
 
 class Reporter(Protocol):
-    """Told what happens; called from one thread at a time, in the order start, go_on or update ..., finish."""
+    """Receives progress; called from one thread at a time, in the order start, go_on or update ..., finish."""
 
     def start(self, title: str, total_examples: int | None) -> None:
         """Begin a piece of work, with the number of its examples if known."""
         ...
 
     def go_on(self, examples: int) -> None:
-        """Tell that so many examples were done before, which are no part of the speed."""
+        """Report that so many examples were done before; they do not count for the speed."""
         ...
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        """Tell the examples done, those before included, and running metrics by name (logloss, auc, ...)."""
+        """Report the examples done, including earlier ones, and running metrics by name (logloss, auc, ...)."""
         ...
 
     def finish(self, message: str) -> None:
@@ -33,12 +33,12 @@ class Reporter(Protocol):
         ...
 
     def note(self, message: str) -> None:
-        """Tell something worth knowing that is no error."""
+        """Report something worth knowing that is not an error."""
         ...
 
 
 class SilentReporter:
-    """Tells nothing."""
+    """Reports nothing."""
 
     def start(self, title: str, total_examples: int | None) -> None:
         pass

@@ -77,7 +77,7 @@ def type_words(kind: pa.DataType) -> str:
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """Return a result's columns in the types that Spark gives them.
 
-    Unsigned integers are the next wider signed ones, those of 64 bits decimal(20,0), timestamps with and without a zone
+    Unsigned integers become the next wider signed type, 64-bit ones decimal(20,0); timestamps with and without a zone become
     instants in UTC.
     """
     return pa.schema([pa.field(field.name, simple(field.type), field.nullable) for field in schema])

@@ -1,7 +1,7 @@
 """Trust in source text that a model carries: to load such a model is to run that text.
 
-Trusted is what this process was told to run by a statement or by `allow`, and what this user allowed before; the latter is kept
-as hashes in a file of the user's, outside of any warehouse.
+Trusted is a text that a statement of this process names, any text after `allow`, and texts that this user allowed before; these
+are kept as hashes in a file of the user's, outside of any warehouse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FILE = "trusted"
 
 
 class Trust:
-    """What this process may run; `allowed` is set by `connect(trust=True)`, and in tasks, whose driver has decided."""
+    """What this process may run; `allowed` is set by `connect(trust=True)`, and in tasks, for which the driver decides."""
 
     def __init__(self) -> None:
         self.allowed = False
@@ -36,7 +36,7 @@ class Trust:
         self._seen.add(digest(text))
 
     def check(self, text: str, what: str) -> None:
-        """Refuse a text that nobody trusts.
+        """Refuse an untrusted text.
 
         Raises:
             ModelError: says how to.

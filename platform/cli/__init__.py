@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-# Imports make hundreds of thousands of objects, which stay; to look through them again and again takes a tenth of a second.
+# Imports make hundreds of thousands of objects, which stay; scanning them again and again takes a tenth of a second.
 gc.set_threshold(500_000, 20, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
@@ -30,7 +30,7 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 def run() -> None:
-    """Be the process of the command."""
+    """Run the command's process."""
     terminated = False
 
     def terminate(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Charts as SVG that a page holds as text: they take its colours, fit its width, and tell values under the pointer."""
+"""Charts as SVG that a page holds as text: they take its colours, fit its width, and show values under the pointer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Line:
 
     Attributes:
         x, y: points; one whose y is None is left out.
-        color: the number of a colour of the page; None for what the eye compares with.
+        color: the number of a colour of the page; None for a reference line.
         band: lowest and highest values around it.
-        marked: its points are shown, and tell their values.
+        marked: its points are drawn, with their values under the pointer.
     """
 
     name: str
@@ -162,8 +162,8 @@ def label(x: float, y: float, value: float, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{short(value)}</text>'
 
 
-def svg(height: float, parts: Sequence[str], told: str) -> str:
-    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(told, quote=True)}">'
+def svg(height: float, parts: Sequence[str], description: str) -> str:
+    head = f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{html.escape(description, quote=True)}">'
     return f"{head}{''.join(parts)}</svg>"
 
 

@@ -92,7 +92,7 @@ OPTIONS = (
         "--warehouse", metavar="URL", help="Folder of tables and models. [default: $XPSQL_WAREHOUSE, ./xpsql_warehouse]"
     ),
     click.option("--format", type=click.Choice(list(FORMATS)), default="table", help="How rows are written to stdout."),
-    click.option("--resume", is_flag=True, help="Go on with trainings of the same statement that were interrupted."),
+    click.option("--resume", is_flag=True, help="Resume interrupted trainings of the same statements."),
     click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later."),
     click.option("--quiet", is_flag=True, help="Tell no progress."),
     click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors."),
@@ -111,7 +111,7 @@ def with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
 
 
 def chosen_of(options: dict[str, Any]) -> Choices:
-    """Return what the options of a command say; those that an engine declares are kept together, without those not given."""
+    """Return the values of a command's options; engine options are kept together, without absent ones."""
     names = {described.name for kind in ENGINES for described in declared(kind.options)}
     of_engine = {name: value for name, value in options.items() if name in names and value not in (None, {})}
     return Choices(of_engine=of_engine, **{name: value for name, value in options.items() if name not in names})
@@ -137,7 +137,7 @@ RESTART = click.option(
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Start again where the process dies, N times at most: what has ended is not run again, a training is resumed.",
+    help="Start again when the process dies, at most N times: finished statements are not run again, a training is resumed.",
 )
 
 
@@ -232,7 +232,7 @@ def shell(**options: Any) -> None:
 def submit(file: str, master: str | None, conf: dict[str, str], python: str, restarts: int, arguments: tuple[str, ...]) -> None:
     """Run the statements of FILE by spark-submit, which is sent what executors need.
 
-    Further options are those of `run`.
+    Takes the options of `run`, too.
     """
     from .submit import submission
 
@@ -261,7 +261,7 @@ def execute(text: str, name: str, chosen: Choices, journal: Journal | None) -> N
     """Run statements and write the result of each; leave with the exit code.
 
     Args:
-        journal: says which are left, and is told of each; None: all are.
+        journal: says which statements are left, and records each; None: all are.
     """
     write = FORMATS[chosen.format]
     with failing(text, name, chosen.debug), opened(chosen) as session:
@@ -291,7 +291,7 @@ def opened(chosen: Choices) -> Session:
 
 @contextmanager
 def writing(what: str, advice: str) -> Iterator[None]:
-    """Turn what keeps output from being written into an error that says so; a reader of stdout that has gone is none."""
+    """Turn failures to write output into an error; a reader of stdout that has gone is no failure."""
     try:
         yield
     except BrokenPipeError:

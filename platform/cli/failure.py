@@ -1,4 +1,4 @@
-"""Errors as readers of a terminal want them: the message, the place, and the line with a caret under it."""
+"""Errors on a terminal: the message, the position, and the line with carets under it."""
 
 from __future__ import annotations
 

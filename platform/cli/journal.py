@@ -1,8 +1,9 @@
-"""How far a supervised run has come: a line at the start and at the end of each statement, in a file that outlives its process.
+"""The journal (write-ahead log) of a supervised run: a line at the start and end of each statement, in a file that outlives the
+process.
 
-The process that takes over leaves out what has ended and begins with the statement that was under way. A training goes on from
-its last checkpoint, or has made its version already, which the warehouse tells. Temporary views and settings are made again. A
-statement of which nobody can tell whether it has done its work, such as INSERT, is not run a second time.
+The process that takes over skips finished statements and begins with the one that was running. A training resumes from its last
+checkpoint, or its version is in the warehouse already. Temporary views and settings are made again. A statement that may have
+done its work already, such as INSERT, is not run a second time.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class UnderWay(NamedTuple):
 
 
 class Journal:
-    """The journal of a run, read and written by the process that runs it; the one that supervises it reads it alone.
+    """The journal of a run, read and written by the process that runs it; its supervisor only reads it.
 
     Args:
         path: of the file, which the first process makes.
@@ -64,7 +65,7 @@ class Journal:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a process before this one has kept the journal, and died."""
+        """Whether an earlier process kept the journal, and died."""
         return bool(self._lines)
 
     @property
@@ -145,14 +146,14 @@ def check_repeatable(step: Step) -> None:
     text = written(step)
     if trained(step.command) is None and not OF_SESSION.match(text.upper()) and not repeatable(text):
         raise StatementError(
-            "The process died during this statement, and nothing tells whether its work was done before. Look whether it was, "
-            "then run what is left of the script.",
+            "The process died during this statement, and it is not known whether its work was done. Check that, then "
+            "run the rest of the script.",
             step.position,
         )
 
 
 def repeatable(text: str) -> bool:
-    """Return whether a statement that ran twice leaves what it leaves when it runs once; False where its words do not tell.
+    """Return whether a statement is idempotent; False where its words do not show it.
 
     Args:
         text: with one space between two words.

@@ -1,4 +1,4 @@
-"""How rows are written to stdout; a new format is a function and a line in FORMATS."""
+"""Output formats for rows on stdout; a new format is a function and a line in FORMATS."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_table(table: pa.Table) -> None:
 
 
 def separate(format: str) -> None:
-    """Write an empty line between two results where people read them; those on a terminal bring their own."""
+    """Write an empty line between two results that people read; results on a terminal bring their own."""
     if format == "table" and not sys.stdout.isatty():
         click.echo()
 

@@ -30,7 +30,7 @@ def environment_archive() -> Path:
     """Return the path of the archive, made when the packages have changed since the last one.
 
     It lies in the user's cache folder. Archives that no job was submitted with for a week are removed, and those that were not
-    finished; younger ones may be those of jobs that still run, which send them to executors that take the place of lost ones.
+    finished; younger ones may belong to running jobs, which send them to executors that replace lost ones.
     """
     files = dict(package_files())
     for package in required((OURS, *(point.dist.name for point in offered() if point.dist), *LEARNERS)):

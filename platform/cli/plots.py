@@ -1,4 +1,4 @@
-"""What a report draws of versions: how they learned, how they predict, and what they hold."""
+"""The charts of a report: how versions learned, how they predict, and what they hold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Trained:
 
     @property
     def windows(self) -> list[dict[str, Any]]:
-        """What was measured while it learned, in windows where there are any, of each label."""
+        """Metrics while it learned, in windows where there are any, for each label."""
         return [line for line in self._lines if "window" in line] or self._lines
 
     @property
@@ -85,7 +85,7 @@ class Trained:
 
 
 def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
-    """Yield the charts, those for which there is anything to draw: title, a sentence, and what is drawn."""
+    """Yield the charts that have data: title, a sentence, and the drawing."""
     for name in headlines():
         if curves := [line for one in shown for line in learning(one, name)]:
             yield f"Learning curve: {name}", SCORED, lines(curves, "examples", name)
@@ -137,12 +137,12 @@ def by_pass(one: Trained, name: str) -> Iterator[Line]:
     for number, label in enumerate(labels):
         own = [line for line in one.validated if line.get("label") == label and line.get(name) is not None]
         if own:
-            told = one.name if label is None or len(labels) == 1 else f"{one.name}, {label}"
-            yield Line(told, [line["pass"] + 1 for line in own], [line[name] for line in own], (one.color + number) % 4)
+            title = one.name if label is None or len(labels) == 1 else f"{one.name}, {label}"
+            yield Line(title, [line["pass"] + 1 for line in own], [line[name] for line in own], (one.color + number) % 4)
 
 
 def of_predictions(shown: Sequence[Trained]) -> Iterator[Chart]:
-    """Yield what is known of predictions and labels, in parts of equal size."""
+    """Yield charts of predictions and labels, in parts of equal size."""
     if not shown:
         return
     roc, calibrated, histogram, ends = [Line("even", (0, 1), (0, 1), None)], [], [], [0.0]
@@ -234,7 +234,7 @@ def of_time(shown: Sequence[Trained]) -> Iterator[Chart]:
 
 
 def of_slots(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
-    """Yield the size of weights by slot; the intercept is told apart, as it is one weight, and a large one."""
+    """Yield the size of weights by slot; the intercept is listed separately, as it is one weight, and a large one."""
     found = [sizes(session, one.version) for one in shown]
     mean = {slot: row["mean"] for rows in reversed(found) for slot, row in rows.items()}
     names = sorted(mean.keys() - {INTERCEPT}, key=lambda slot: -mean[slot])[:SLOTS]
@@ -245,8 +245,8 @@ def of_slots(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
         values = [rows[name]["mean"] if name in rows else None for name in names]
         texts = [f"{rows[n]['features']:,} features, largest {rows[n]['largest']:.4g}" if n in rows else "" for n in names]
         groups.append(Bars(one.name, values, texts, one.color))
-    told = [f"{one.name} {rows[INTERCEPT]['mean']:.4g}" for one, rows in zip(shown, found, strict=True) if INTERCEPT in rows]
-    apart = f" The intercept's: {', '.join(told)}." if told else ""
+    others = [f"{one.name} {rows[INTERCEPT]['mean']:.4g}" for one, rows in zip(shown, found, strict=True) if INTERCEPT in rows]
+    apart = f" The intercept's: {', '.join(intercepts)}." if intercepts else ""
     yield "Weights by slot", f"Mean size of the weights of each slot.{apart}", bars(names, groups, "mean size of weights")
 
 

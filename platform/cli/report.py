@@ -61,7 +61,7 @@ def statement(one: Trained, shown: Sequence[Trained]) -> str:
 
 
 def verdict(one: Trained, named: bool) -> str:
-    """Return what the release gate said of a version; nothing where it had none."""
+    """Return the release gate's verdict on a version; nothing where it had no gate."""
     manifest = one.manifest
     if manifest.release is None:
         return ""

@@ -1,4 +1,4 @@
-"""What the shell shows on a terminal: columns that fit, a pager for what is longer than it, and statements in colours."""
+"""The shell's output on a terminal: columns that fit, a pager for long results, and coloured statements."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def fitted(table: pa.Table, width: int) -> str:
         console.print(drawn_table(part, MOST_ROWS))
     notes = [more(table, MOST_ROWS)]
     if hidden:
-        told = ", ".join(hidden[:5]) + (", ..." if hidden[5:] else "")
+        names = ", ".join(hidden[:5]) + (", ..." if hidden[5:] else "")
         count = f"{len(hidden)} more column{'s' if hidden[1:] else ''}"
-        notes.append(clipped(f"... {count} (\\x shows a line for each): {told}", width))
+        notes.append(clipped(f"... {count} (\\x shows a line for each): {names}", width))
     return captured.get() + "".join(f"{note}\n" for note in notes if note)
 
 

@@ -77,7 +77,7 @@ def serve(
             raise click.UsageError("--certificate and --key go together.")
         token = token_of(token_file)
         if host not in LOCAL and token is None:
-            told(f"Everybody who reaches {host}:{port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
+            say(f"Everybody who reaches {host}:{port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
         folder = None if log_requests is None else local_path(log_requests, "The folder of --log-requests", None)
         skip_pandas()
 
@@ -101,24 +101,24 @@ def serve(
         share_work(cores())
         listening = Listening(host, port, threads, path_of(certificate), path_of(key))
         models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-        served = Served(models, names, number, told, half)
-        log = None if folder is None else RequestLog(folder, log_fraction, told)
+        served = Served(models, names, number, say, half)
+        log = None if folder is None else RequestLog(folder, log_fraction, say)
         if log is not None:
             with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
                 log.start()
-        columns = FilledColumns(StoredHistories(models.warehouse), histories, told)
+        columns = FilledColumns(StoredHistories(models.warehouse), histories, say)
         columns.start()
         served.start()
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
         try:
-            service = Service(served, RequestLimits(), token, log, lambda: told(traceback.format_exc()), columns.filled)
-            answer(service, listening, lambda: told(f"Serving {listed} at {listening.address}"))
+            service = Service(served, RequestLimits(), token, log, lambda: say(traceback.format_exc()), columns.filled)
+            answer(service, listening, lambda: say(f"Serving {listed} at {listening.address}"))
         finally:
             served.stop()
             columns.stop()
             if log is not None:
                 log.stop()
-        told("Ended.")
+        say("Ended.")
 
 
 def token_of(file: str | None) -> str | None:
@@ -142,6 +142,6 @@ def path_of(file: str | None) -> Path | None:
     return None if file is None else Path(file)
 
 
-def told(line: str) -> None:
+def say(line: str) -> None:
     """Write a line to stderr at once."""
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What the command leaves out so that it starts and ends sooner."""
+"""Shortcuts for a faster start and end of the command."""
 
 from __future__ import annotations
 

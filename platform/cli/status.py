@@ -1,4 +1,4 @@
-"""The command `xpsql status`: the trainings that stay, and how far each is."""
+"""The command `xpsql status`: the resident trainings and their progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE = 1
 @click.argument("name", required=False)
 @session_options
 def status(name: str | None, **options: Any) -> None:
-    """Show the trainings that stay (PUBLISH EVERY): what they do, and how far behind they are; of model NAME alone.
+    """Show the resident trainings (PUBLISH EVERY): their state and lag; with NAME, of that model only.
 
     The exit code is 1 where there is none.
     """

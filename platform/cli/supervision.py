@@ -1,4 +1,4 @@
-"""`--restart n`: a process that starts another one again where that died, and lets it go on where the first one stopped."""
+"""`--restart n`: a supervisor that restarts a process that died, and lets it continue where it stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 
 
 def supervise(command: Sequence[str], environment: Mapping[str, str], restarts: int, pause: Callable[[float], None]) -> int:
-    """Run a command, again where its process dies or loses what it needs, and return the last exit code.
+    """Run a command, again if its process dies or loses what it needs, and return the last exit code.
 
     Args:
         command: runs a script and keeps the journal that its environment names, which it does where there are restarts.
@@ -64,8 +64,8 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def died(code: int) -> bool:
-    """Return whether an exit code tells of a loss that another start may get over: a signal that nobody sends on purpose, or
-    a process or machine that was lost."""
+    """Return whether a restart may help after an exit code: a signal that is not sent on purpose, or a lost process or
+    machine."""
     return code == LOST or (code > 128 and code not in MEANT)
 
 

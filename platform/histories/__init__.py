@@ -1,1 +1,1 @@
-"""What users did last: histories that the warehouse keeps, and how a service looks one up."""
+"""Histories: users' last events, kept by the warehouse and looked up by a service."""

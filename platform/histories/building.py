@@ -1,4 +1,4 @@
-"""How a version of a history is made: new events beside those of the version before, and the last ones of each user."""
+"""Building a version of a history: new events beside the previous version's, and the last events of each user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def publish(
     """Make a version of a draft whose folder `events` has all events.
 
     Args:
-        before: the version whose last events are known; None: `new` are all events.
+        before: the previous version; None: `new` has all events.
         new: the files of the others; one at least, of any number of rows.
     """
     view = internal_name("events")

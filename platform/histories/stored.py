@@ -1,8 +1,8 @@
-"""Histories of the warehouse: what each user did last, in versions that appear whole or not at all.
+"""Histories of the warehouse: each user's last events, in versions that appear atomically.
 
     <root>/histories/<name>/definition.json      what CREATE HISTORY said
     <root>/histories/<name>/lock                 held by who refreshes it
-    <root>/histories/<name>/stop                 asks who publishes it again and again to end
+    <root>/histories/<name>/stop                 asks the process that publishes it repeatedly to stop
     <root>/histories/<name>/v<N>/manifest.json   how many events it has, and the positions of streams up to which it has them
     <root>/histories/<name>/v<N>/events/         all events; of a stream as links to the files of versions before
     <root>/histories/<name>/v<N>/kept/           the last events of each user
@@ -41,7 +41,8 @@ FORMAT = 1
 DEFINITION, MANIFEST, STOP, IMAGE = "definition.json", "manifest.json", "stop", "image"
 POLL_SECONDS = 0.1
 FILES_OF_A_SIZE = 8
-"""So many files of events of about a size are made one: a history has a few files, however often it is refreshed."""
+"""Compaction: so many files of events of about the same size are merged: a history has a few files, however often it is
+refreshed."""
 KEPT_VERSIONS = 3
 """Versions whose files stay, for queries and services that began with one of them."""
 
@@ -70,7 +71,7 @@ class HistoryDefinition:
 
 @dataclass(frozen=True)
 class HistoryVersion:
-    """A version that is whole.
+    """A complete version.
 
     Attributes:
         rows: how many events it has of all times; kept: of these the last ones of each of `users`.
@@ -165,7 +166,7 @@ class StoredHistories:
     def drop(self, name: str) -> None:
         """Remove a history: out of sight in one step, then from the disk."""
         if not (self._folder(name) / DEFINITION).exists():
-            self.definition(name)  # tells which there are
+            self.definition(name)  # raises an error that lists them
         with self.changing(name):
             gone = self._root / f".trash-{uuid.uuid4().hex}"
             with storing(self._root):
@@ -175,7 +176,7 @@ class StoredHistories:
 
     @contextmanager
     def changing(self, name: str) -> Iterator[None]:
-        """Let nobody else change a history until the block ends.
+        """Lock a history against other changes until the block ends.
 
         Raises:
             ModelError: somebody does.
@@ -190,7 +191,7 @@ class StoredHistories:
             lock.release()
 
     def published(self, name: str) -> bool:
-        """Return whether somebody changes it now."""
+        """Return whether another process changes it now."""
         try:
             with self.changing(name):
                 return False
@@ -198,11 +199,11 @@ class StoredHistories:
             return True
 
     def ask_to_stop(self, name: str) -> None:
-        """Ask who publishes a history again and again to end."""
+        """Ask the process that publishes a history repeatedly to stop."""
         replace_text(self._folder(name) / STOP, "")
 
     def waited(self, name: str, seconds: float) -> bool:
-        """Wait until a time is over, or somebody asks to stop; tell whether somebody does. Under `changing`."""
+        """Wait until a time is over, or a stop is requested; return whether one is. Under `changing`."""
         end = time.monotonic() + seconds
         while not (asked := (self._folder(name) / STOP).exists()) and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, POLL_SECONDS))
@@ -211,7 +212,7 @@ class StoredHistories:
 
     @contextmanager
     def draft(self, name: str) -> Iterator[Path]:
-        """Give an empty folder for the next version, which goes unless it is published; under `changing`."""
+        """Yield an empty folder for the next version, which is removed unless it is published; under `changing`."""
         folder = self._folder(name)
         for left in folder.glob(".draft-*"):  # of refreshes that were killed
             clear(left)
@@ -226,7 +227,7 @@ class StoredHistories:
     def publish(
         self, name: str, draft: Path, rows: int, kept: int, users: int, position: Mapping[str, Mapping[str, Any]]
     ) -> HistoryVersion:
-        """Make a draft the newest version, in one step that survives a power cut; versions of long ago go."""
+        """Make a draft the newest version, in one step that survives a power cut; old versions are removed."""
         before = self.newest(name)
         number = 1 if before is None else before.number + 1
         created = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -260,7 +261,7 @@ def damaged(path: Path, name: str) -> ModelError:
 
 
 def link_events(before: HistoryVersion, draft: Path) -> int:
-    """Give a draft the events of the version before, some of many files as one; return the number of the next file."""
+    """Link the previous version's events into a draft, merging files of a size; return the number of the next file."""
     files = sorted(before.events.glob("*.parquet"))
     number = max((int(file.stem.rpartition("-")[2]) for file in files), default=-1) + 1
     many = many_of_a_size(files)

@@ -1,1 +1,1 @@
-"""The rows of a version as files that are mapped: of the service, and of exports."""
+"""Images: the rows of a version as memory-mapped files, for the service and for exports."""

@@ -1,4 +1,4 @@
-"""The images of a version: its rows as files that are mapped, not read, weights only; layout.py has the format.
+"""The images of a version: its rows as memory-mapped files, weights only; layout.py has the format.
 
 An image is derived: it is made when the version is first loaded, in the version's folder, or in the user's cache folder where
 that cannot be written.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER, HALF_FOLDER = "serving", "fp16"
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class MappedRows(NamedTuple):
@@ -43,8 +43,8 @@ class ImageWeights:
 
     Args:
         version: a trained one, whose files are needed while this is made.
-        bases: its images, or those of another version.
-        overs: of each base the rows that count instead, or None.
+        bases: its images, or another version's.
+        overs: for each base the rows that replace some of its rows, or None.
     """
 
     def __init__(self, version: Version, bases: Sequence[MappedRows], overs: Sequence[Bytes | None]) -> None:
@@ -69,7 +69,7 @@ class ImageWeights:
         raise KeyError(table)
 
     def pull(self, keys: Keys, size: int) -> Pulled:
-        """Return what the version knows of unique keys, zeros for those that it does not know; see Shard."""
+        """Return the weights of unique keys, zeros for unknown keys; see Shard."""
         weights, offered = dict[str, Floats](), dict[str, Floats]()
         for base, image in zip(self.bases, self._images, strict=True):
             outs = []
@@ -86,7 +86,7 @@ class ImageWeights:
         return sum(-(-(base.layout.checks_at - PAGE) // BLOCK) for base in self.bases)
 
     def damage(self, blocks: range) -> Path | None:
-        """Return a file of which one of some blocks has other bytes than those written; None for none."""
+        """Return a file that has a damaged block among some blocks; None for none."""
         first = 0
         for base in self.bases:
             own = range(-(-(base.layout.checks_at - PAGE) // BLOCK))
@@ -97,12 +97,12 @@ class ImageWeights:
         return None
 
 
-def images_of(version: Version, half: bool, told: Told) -> list[MappedRows]:
-    """Map the images of a version, and make them where there are none that are whole.
+def images_of(version: Version, half: bool, report: Report) -> list[MappedRows]:
+    """Map the images of a version; missing or damaged ones are made.
 
     Args:
         half: of 16 bits a float.
-        told: is given what went wrong with an image, a line each.
+        report: called with each problem of an image, a line of text.
     """
     folders = folders_of(version, half)
     for folder in folders:
@@ -110,7 +110,7 @@ def images_of(version: Version, half: bool, told: Told) -> list[MappedRows]:
             try:
                 return mapped(version, folder)
             except (OSError, ValueError) as error:
-                told(f"The image {folder} cannot be used and is made again: {error}.")
+                report(f"The image {folder} cannot be used and is made again: {error}.")
     files = files_of(version)
     absent = absent_of(files)
     for folder in folders:
@@ -120,7 +120,7 @@ def images_of(version: Version, half: bool, told: Told) -> list[MappedRows]:
             return mapped(version, folder)
         except OSError as error:
             problem = error
-    told(f"The image of {version.folder} stays in memory: {problem}.")
+    report(f"The image of {version.folder} stays in memory: {problem}.")
     made = []
     for file in files:
         layout, place = placed(file.keys, file.columns, half, absent, training_of(version))
@@ -141,7 +141,7 @@ def mapped(version: Version, folder: Path) -> list[MappedRows]:
             continue
         path = folder / file_name(table.name if found else None)
         layout, memory = opened(path)
-        Image(memory)  # raises what is wrong
+        Image(memory)  # raises the problem
         if layout.training != training_of(version) or table.name not in {column.table for column in layout.columns}:
             raise ValueError("it is of another training")
         found.append(MappedRows(path, layout, memory))

@@ -59,7 +59,7 @@ class RowsLayout(NamedTuple):
         rows: how many keys there are.
         primes: the first is the number of buckets.
         half: floats are float16.
-        training: 16 bytes that tell a training from others.
+        training: 16 bytes that identify the training.
     """
 
     rows: int
@@ -98,11 +98,11 @@ class RowsLayout(NamedTuple):
 
     @property
     def header(self) -> bytes:
-        told = json.dumps([column._asdict() for column in self.columns], separators=(",", ":")).encode()
-        if HEADER.size + len(told) > PAGE:
+        described = json.dumps([column._asdict() for column in self.columns], separators=(",", ":")).encode()
+        if HEADER.size + len(described) > PAGE:
             raise ModelError("The model has too many tables for a file of rows.")
         fields = (self.width, self.rows, *self.primes, PLACES, self.dtype.itemsize, self.absent, self.training)
-        plain = (HEADER.pack(MAGIC, FORMAT, *fields, 0, len(told)) + told).ljust(PAGE, b"\0")
+        plain = (HEADER.pack(MAGIC, FORMAT, *fields, 0, len(described)) + described).ljust(PAGE, b"\0")
         return with_checksum(plain, checksums(np.frombuffer(plain, np.uint8))[0])
 
     def keys(self, memory: Bytes) -> NDArray[np.int64]:
@@ -160,7 +160,7 @@ def lay(memory: Bytes, layout: RowsLayout, keys: Keys, place: NDArray[np.int64],
     """Write a file of rows into memory of zeros, of its size.
 
     Args:
-        fill: given the place of each key and all rows, [places + 1, width], writes those of the keys.
+        fill: given the place of each key and all rows, [places + 1, width], writes the keys' rows.
     """
     memory[:PAGE] = np.frombuffer(layout.header, np.uint8)
     buckets = layout.keys(memory)
@@ -213,22 +213,22 @@ def opened(path: Path) -> tuple[RowsLayout, Bytes]:
 
 
 def layout_of(header: bytes) -> RowsLayout:
-    """Return what a header says.
+    """Return the layout in a header.
 
     Raises:
         ValueError: it is damaged.
     """
-    magic, form, _, rows, first, second, _, bytes_, absent, training, checksum, told = HEADER.unpack_from(header)
+    magic, form, _, rows, first, second, _, bytes_, absent, training, checksum, described = HEADER.unpack_from(header)
     if checksums(np.frombuffer(with_checksum(header, 0), np.uint8))[0] != checksum:
         raise ValueError("the checksum of its header does not fit")
     if magic != MAGIC or form != FORMAT:
         raise ValueError("it is none of this format")
-    columns = tuple(RowColumn(**column) for column in json.loads(header[HEADER.size : HEADER.size + told]))
+    columns = tuple(RowColumn(**column) for column in json.loads(header[HEADER.size : HEADER.size + described]))
     return RowsLayout(rows, (first, second), columns, bytes_ == 2, absent, training)
 
 
 def damaged(layout: RowsLayout, memory: Bytes, blocks: range) -> Iterator[int]:
-    """Give the numbers of blocks whose bytes are others than those written."""
+    """Yield the numbers of damaged blocks."""
     written = memory[layout.checks_at :].view("<u8")
     for block in blocks:
         begin = PAGE + block * BLOCK
@@ -238,7 +238,7 @@ def damaged(layout: RowsLayout, memory: Bytes, blocks: range) -> Iterator[int]:
 
 
 def unused(keys: Sequence[Keys]) -> int:
-    """Return the least number that is none of some keys."""
+    """Return the least number that is not among some keys."""
     small = set(range(1024))
     for some in keys:
         small -= set(some[some < 1024].tolist())

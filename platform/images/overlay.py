@@ -1,4 +1,5 @@
-"""A version over the images of one before it: the rows that differ, in memory, so that nothing of a whole model is written."""
+"""Overlays: a version as the images of an earlier one and, in memory, the rows that differ, so that no whole model is
+written."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def overlaid(version: Version, bases: Sequence[MappedRows]) -> ImageWeights | No
 
 
 def same_tables(version: Version, bases: Sequence[MappedRows]) -> bool:
-    """Return whether images have all columns that those of a version would have."""
+    """Return whether images have all columns that images of a version would have."""
     known = {(column.table, column.column, column.floats) for base in bases for column in base.layout.columns}
     wanted = {(table.name, "w", table.dim) for table in version.manifest.tables}
     offered = {(t.name, OFFERED, t.columns[OFFERED]) for t in version.manifest.tables if OFFERED in t.columns}
@@ -47,7 +48,7 @@ def same_tables(version: Version, bases: Sequence[MappedRows]) -> bool:
 
 
 def changed_keys(version: Version, base: MappedRows, share: float) -> Keys | None:
-    """Return the keys whose rows are others than in an image, ascending: changed, new, or gone.
+    """Return the keys whose rows differ from an image, ascending: changed, new, or removed.
 
     Returns:
         None where these are more than a share of its rows.
@@ -78,6 +79,6 @@ def rounded(floats: Floats, base: MappedRows) -> Floats:
 
 
 def over(version: Version, base: MappedRows, keys: Keys) -> Bytes:
-    """Return the rows that a version has for some keys, as a file of rows in memory; zeros for those that it has not."""
+    """Return the rows that a version has for some keys, as a file of rows in memory; zeros for keys that it lacks."""
     layout, place = placed(keys, base.layout.columns, base.layout.half, base.layout.absent, training_of(version))
     return in_memory(layout, keys, place, fill_from(version, base.layout.columns, unseen, keys))

@@ -54,7 +54,7 @@ def files_of(version: Version) -> list[FileOfTables]:
 
 
 def file_name(table: str | None) -> str:
-    """Return the name of the file of a table and those with the same keys; None for the first one."""
+    """Return the name of the file of a table and of the tables with the same keys; None for the first one."""
     return "rows.bin" if table is None else f"rows.{table}.bin"
 
 
@@ -64,7 +64,7 @@ def keys_of(version: Version, table: str) -> Keys:
 
 
 def absent_of(files: Sequence[FileOfTables]) -> int:
-    """Return a key that none has."""
+    """Return a key that no row has."""
     return unused([file.keys for file in files])
 
 
@@ -85,7 +85,7 @@ def fill_from(
     seen: Callable[[RowColumn, Keys, Floats, Floats], None],
     among: Keys | None = None,
 ) -> Fill:
-    """Return what fills a file with the rows of a version.
+    """Return a function that fills a file with the rows of a version.
 
     Args:
         seen: given rows as they are in the version, and as they are written.
@@ -112,7 +112,7 @@ def unseen(column: RowColumn, keys: Keys, floats: Floats, written: Floats) -> No
 
 
 def training_of(version: Version) -> bytes:
-    """Return 16 bytes that tell a training from others: its name, or, of one that has none, a hash of when it began."""
+    """Return 16 bytes that identify a training: its name, or, without one, a hash of when it began."""
     manifest = version.manifest
     named = manifest.training or hashlib.sha256(f"{manifest.created} {manifest.statement}".encode()).hexdigest()[:32]
     return bytes.fromhex(named)

@@ -1,4 +1,4 @@
-"""The rows of versions of changes as relations of SQL: what changed is written down once, and hides the rows beneath it."""
+"""Delta versions as relations of SQL: changed rows are stored once, and hide the rows beneath them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def register_changes(
     """Make the newest rows that some versions of a chain have changed a temporary view, until a stack ends.
 
     Returns:
-        Their keys, and those of rows that went.
+        Their keys, and the keys of removed rows.
     """
     path = stack.enter_context(scratch(version.folder.parents[2])) / "changed.parquet"
     seen, found = new_keys(), [np.empty(0, np.uint64)]
@@ -66,6 +66,6 @@ def keys_table(keys: NDArray[np.uint64]) -> pa.Table:
 
 
 def temporary(engine: Engine, view: str, stack: ExitStack) -> str:
-    """Let a view that is about to be made go when a stack ends: first, since Ctrl-C may come when it is made."""
+    """Drop a view that is about to be made when a stack ends: registered first, since Ctrl-C may come when it is made."""
     stack.callback(engine.execute, f"DROP VIEW IF EXISTS {view}")
     return view

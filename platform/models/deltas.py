@@ -1,4 +1,4 @@
-"""What changed between two versions of a model: rows to replace, and tombstones of rows that went.
+"""Deltas between two versions of a model: rows to replace, and tombstones of removed rows.
 
     base export without the keys of the delta, and the delta's rows that are not deleted = full export
 
@@ -6,8 +6,8 @@ Rows are compared as they are stored, so any two versions of a model have a delt
 SHRINK MODEL. A delta has the columns of ML.WEIGHTS but utility, information and offered, which follow from others and, the last
 two, from a base rate that moves with every example; and `deleted`, true for a tombstone, which has slot and key alone.
 
-Where a training that stays has made both versions, what it changed between them is written down, and the base is read only
-where rows went.
+Where a resident training made both versions, the changes between them are stored, and the base is read only where rows were
+removed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def export_delta(version: Version, base: Version, engine: Engine, table: str, re
 
 
 def between(version: Version, base: Version) -> list[ChainLink] | None:
-    """Return the versions after one, up to another one, oldest first, which wrote down what they changed; None where one did
-    not, or is gone."""
+    """Return the versions after one, up to another one, oldest first, which stored what they changed; None where one did not,
+    or is gone."""
     links: list[ChainLink] = []
     with contextlib.suppress(ModelError):
         for number, folder, manifest in lineage(version.folder, version.manifest):
@@ -60,7 +60,7 @@ def between(version: Version, base: Version) -> list[ChainLink] | None:
 
 
 def written_down(version: Version, base: Version, links: Sequence[ChainLink], engine: Engine, stack: ExitStack) -> str:
-    """Return the query of a delta of what versions between two have written down."""
+    """Return the query of a delta from the changes that versions between two have stored."""
     tables = version.manifest.tables
     views = {table.name: internal_name("changed") for table in tables}
     new, parts = relation_of(version, views), []

@@ -1,4 +1,4 @@
-"""Weights of a version outside of it: as a warehouse table, or as files that other programs read."""
+"""Exports of a version's weights: as a warehouse table, or as files that other programs read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def writing(version: Version, target: Target, format: str, replace: bool) -> Ite
 
 
 def _check_free(target: Target, chosen: Format, replace: bool) -> None:
-    """Require that nothing is lost when a folder is replaced, and nobody who reads its format is left without it."""
+    """Require that nothing is lost when a folder is replaced, and that readers of its format still find it."""
     names = target.names()
     if names and MANIFEST not in names:
         raise ModelError(f"{target} exists and is no export of a model. Choose another path, or remove it.")

@@ -1,4 +1,4 @@
-"""What a version's weights tell of its slots without data: how much each adds to scores, whatever the sign."""
+"""Feature importance from a version's weights, without data: how much each slot adds to scores, whatever the sign."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def weighed(version: Version, engine: Engine) -> dict[str, float]:
 
 
 def gained(version: Version, learns: Packaged) -> dict[str, float]:
-    """Return the importance of slots as the package tells it."""
+    """Return the importance of slots as the package computes it."""
     columns = columns_from(version.manifest)
     by_column = learns.learner.importance(read_package(version.stored("package")[0]))
     gains = np.array([by_column.get(name, 0.0) for name in column_names(columns)])

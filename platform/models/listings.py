@@ -78,8 +78,8 @@ def models_table(models: Models, like: str | None) -> pa.Table:
 
 
 def row_of_model(models: Models, name: str, versions: Sequence[Version]) -> dict[str, Any]:
-    """Tell about the served version, or the newest one without its number where none is served; and how far the newest one has
-    come where its training has not ended, and how far behind a training is that stays."""
+    """Describe the served version, or the newest one without its number where none is served; also the progress of an
+    unfinished training, and the lag of a resident one."""
     resident = models.residence(name).status()
     version = next((v for v in versions if v.served), versions[-1])
     manifest = version.manifest
@@ -97,7 +97,7 @@ def row_of_model(models: Models, name: str, versions: Sequence[Version]) -> dict
 
 
 def residents_table(models: Models, name: str | None) -> pa.Table:
-    """Return a row for each training that stays: of one model, or of all where None."""
+    """Return a row for each resident training: of one model, or of all where None."""
     found = ((one, models.residence(one).status()) for one in ([name] if name is not None else models.names()))
     rows = [{"model": one, **vars(status)} for one, status in found if status is not None]
     for row in rows:
@@ -125,7 +125,7 @@ def versions_table(versions: Sequence[Version], with_model: bool) -> pa.Table:
 
 
 def bytes_of(version: Version, counted: set[Path]) -> int | None:
-    """Return the bytes of a version's files, and of those of versions that were dropped which it is read from.
+    """Return the bytes of a version's files, and of the files of dropped versions that it still reads.
 
     Args:
         counted: files that others count, to which these are added.
@@ -136,7 +136,7 @@ def bytes_of(version: Version, counted: set[Path]) -> int | None:
         new = {part.path: part for part in (*version.everything(), *version.beneath()) if part.path not in counted}
         counted |= new.keys()
         return sum(part.size for part in new.values())
-    return None  # CHECK MODEL says what is wrong
+    return None  # CHECK MODEL reports what is wrong
 
 
 def headlines_of(version: Version) -> list[str]:

@@ -1,4 +1,4 @@
-"""ML.NEAREST: the features whose vectors point the way of another's, or of those of a query."""
+"""ML.NEAREST: the features whose vectors are nearest by cosine to another feature's, or to each of a query's."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Floats = NDArray[np.float32]
 
 
 def nearest_to(version: Version, name: str, value: Any, k: Any) -> pa.Table:
-    """Return the k features of a slot whose vectors have the greatest cosine with that of one of its features.
+    """Return the k features of a slot whose vectors have the greatest cosine with the vector of one of its features.
 
     Args:
         name: of the slot.
-        value: of the feature; None for that of NULL.
+        value: of the feature; None for the feature of NULL.
 
     Returns:
         slot, key and similarity, the nearest first; the feature itself is left out.
@@ -91,7 +91,7 @@ class Nearest:
         slot: the slot.
 
     Raises:
-        StatementError: k is no number of features, the model has no vectors, or no such slot.
+        StatementError: k is not a number of features, the model has no vectors, or no such slot.
     """
 
     def __init__(self, version: Version, name: str, k: Any) -> None:
@@ -102,7 +102,7 @@ class Nearest:
         self.slot = slot_of(version, name)
 
     def of(self, asked: NDArray[np.int64]) -> NearestFeatures:
-        """Return what is near the features of some keys, by two passes over the rows: one for their own vectors."""
+        """Return the nearest features of some keys, by two passes over the rows: the first finds their own vectors."""
         wanted, which = np.unique(asked, return_inverse=True)
         own, numbers = np.zeros((len(wanted), self._table.dim), np.float32), np.full(len(wanted), -1)
         for slots, keys, vectors in self._rows():
@@ -128,7 +128,7 @@ class Nearest:
     def _neighbours(
         self, best: Best, keys: NDArray[np.int64], known: NDArray[np.bool_], which: NDArray[np.intp]
     ) -> NearestFeatures:
-        """Return what was found for distinct features, for each feature that was asked for."""
+        """Expand the results of distinct features to every requested feature."""
         place = np.cumsum(known) - 1
         asked = np.flatnonzero(known[which])
         scores, places = best.scores[place[which[asked]]], best.places[place[which[asked]]]
@@ -147,7 +147,7 @@ class Nearest:
 
 
 def table_of_vectors(version: Version) -> TableEntry:
-    """Return the first table whose rows are vectors; those of WEIGHTS are a number for each label."""
+    """Return the first table whose rows are vectors; rows of WEIGHTS have a number for each label."""
     for table in version.manifest.tables:
         if table.dim > 1 and table.name != WEIGHTS:
             return table

@@ -61,10 +61,10 @@ def rows(manifest: Manifest) -> Iterator[Row]:
 
 
 def of_part(clause: str, kind: PartKind, part: PartEntry, layout: Layout | None = None) -> Iterator[Row]:
-    """Give the options of an algorithm or operator: those that it declares, and those that were given.
+    """Yield the options of an algorithm or operator: declared ones, and given ones.
 
     Args:
-        layout: of an algorithm, by whose slots defaults are.
+        layout: of an algorithm, whose slots decide defaults.
     """
     declared: list[Described] = []
     given, usual = part.options, dict[str, Any]()

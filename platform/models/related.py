@@ -1,4 +1,4 @@
-"""ML.RELATED: what a model has learned of pairs of items, as a table of their names."""
+"""ML.RELATED: what a model has learned about pairs of items, as a table of their names."""
 
 from __future__ import annotations
 

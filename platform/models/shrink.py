@@ -44,7 +44,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
     parent = models.version(name)
     if parent.package.exists():
         raise ModelError(
-            f"SHRINK MODEL takes rows away, and those of {parent.manifest.algorithm.name} are the numbers of its categories, "
+            f"SHRINK MODEL removes rows, and the rows of {parent.manifest.algorithm.name} are the numbers of its categories, "
             "by which it predicts and is continued. TRAIN a model of fewer categories instead."
         )
     if (waiting := newest_interrupted(models.present(name))) is not None:

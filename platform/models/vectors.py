@@ -1,4 +1,4 @@
-"""Vectors of items and of queries outside of a model: what an index of another program is filled with, and follows."""
+"""Vectors of items and of queries, for the nearest-neighbour index of another program, in full or as deltas."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 def vectors(
     version: Version, engine: Engine, rows: str, side: str, base: str | None, folder: Path, reporter: Reporter
 ) -> Iterator[str]:
-    """Give the query of the vectors of some rows: the rows' first column, which tells them apart, and `vector`.
+    """Yield the query of the vectors of some rows: the rows' first column, their key, and `vector`.
 
-    With a base, an earlier export as a table, those that differ from its own or are not in it, and tombstones of what is in it
-    and no row any more, by a column `deleted`:
+    With a base, an earlier export as a table: only vectors that differ from the base's or are new, and tombstones of keys that
+    have no row any more, by a column `deleted`:
 
         base without the keys of the delta, and the delta's rows that are not deleted = full export
 
@@ -42,7 +42,7 @@ def vectors(
 
     Raises:
         StatementError: the model has no vectors of queries and items, a column is missing or of another kind, a key is NULL or
-            there twice, or the base is none.
+            occurs twice, or the base is not an export.
     """
     key, name, query = _completed(version, engine, rows, side)
     prediction = Prediction(version, engine, query)
@@ -69,7 +69,7 @@ def _completed(version: Version, engine: Engine, rows: str, side: str) -> tuple[
     if match is None:
         raise StatementError(
             f"EXPORT MODEL ... VECTORS writes vectors of queries and items, and {manifest.algorithm.name} has none of its own. "
-            "EXPORT MODEL name TO writes those of features; or use a model of two_tower."
+            "EXPORT MODEL name TO writes vectors of features; or use a model of two_tower."
         )
     columns, schema = columns_from(manifest), engine.schema(rows)
     own, others = (match.item_slots, match.query_slots) if side == "ITEMS" else (match.query_slots, match.item_slots)
@@ -84,7 +84,7 @@ def _completed(version: Version, engine: Engine, rows: str, side: str) -> tuple[
 
 
 def _check_keys(engine: Engine, view: str, key: str, side: str) -> None:
-    """Refuse rows that their keys do not tell apart."""
+    """Refuse rows with duplicate keys."""
     column = quoted(key)
     twice = engine.execute(
         f"SELECT {column} AS value, COUNT(*) AS times FROM {view} GROUP BY {column} "
@@ -92,9 +92,9 @@ def _check_keys(engine: Engine, view: str, key: str, side: str) -> None:
     )
     if twice is not None and twice.num_rows:
         value, times = twice["value"][0].as_py(), twice["times"][0].as_py()
-        told = "which is NULL" if value is None else f"{value!r} {times} times"
+        problem = "which is NULL" if value is None else f"{value!r} {times} times"
         raise StatementError(
-            f"VECTORS OF {side} has a {key} {told}. Its first column tells rows apart: SELECT DISTINCT, or "
+            f"VECTORS OF {side} has a {key} {problem}. Its first column tells rows apart: SELECT DISTINCT, or "
             f"WHERE {key} IS NOT NULL."
         )
 

@@ -39,7 +39,8 @@ class Relation:
         return "\nUNION ALL\n".join(self.select_table(table) for table in self.views)
 
     def select_table(self, table: str, names: Collection[str] | None = None, extra: Mapping[str, str] | None = None) -> str:
-        """Return the query of a table's weights: all columns, or those of `names`, and more, name -> expression over a row."""
+        """Return the query of a table's weights: all columns, or the columns in `names`, and more, name -> expression over a
+        row."""
         columns = {n: e for n, e in self.columns[table].items() if names is None or n in names}
         listed = ", ".join(f"{expression} AS `{name}`" for name, expression in {**columns, **(extra or {})}.items())
         return f"SELECT {listed} FROM {self.views[table]}"
@@ -92,7 +93,7 @@ def _columns(manifest: Manifest, table: TableEntry) -> dict[str, str]:
 
 
 def offers(manifest: Manifest) -> bool:
-    """Return whether a version's operators offer something of features as inputs, such as auto_session's click rates."""
+    """Return whether a version's operators offer inputs for features, such as auto_session's click rates."""
     return any(OFFERED in table.columns for table in manifest.tables)
 
 

@@ -40,8 +40,8 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
     an example adds 1 and its label. c occurrences in one push count as one after the other, with equally spread labels.
 
     Of each slot, an example gets three inputs `slot:ctr_short`, `slot:ctr_mid`, `slot:ctr_long`: the log odds of the smoothed
-    click rate of its feature, less those of all examples, so that 0 says "as usual" (of several values, the mean of those
-    whose number is not 0; without any, 0):
+    click rate of its feature, less the log odds of all examples, so that 0 says "as usual" (of several values, the mean over
+    values whose number is not 0; without any, 0):
 
         p_long  = (C_long  + prior p0)     / (S_long  + prior),   p0 = mean label of all examples so far
         p_mid   = (C_mid   + prior p_long) / (S_mid   + prior)

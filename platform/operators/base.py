@@ -52,7 +52,7 @@ INTERCEPT_NUMBER = 0xFFFF  # the number of the intercept's slot
 
 
 class Context(NamedTuple):
-    """What an operator may know about the keys of one push or pull, beside their rows.
+    """The context of one push or pull that operators see, beside the rows.
 
     Attributes:
         valid: bool[n]; False marks padding.
@@ -185,7 +185,7 @@ class Operator(NamedTuple):
         optimizer: True for the operator that ends a chain.
         name: as written in SQL, for messages.
         needs: columns that another operator of the chain must keep.
-        needs_time: True where it means nothing without the TIME clause.
+        needs_time: True where it has no effect without the TIME clause.
         offers: names of what it offers of each feature as inputs of the algorithm, such as ctr_long.
         offer: (rows as read, context of a pull) -> float32[n, len(offers)]. A pull returns it beside w, a version keeps it, and
             each slot of features has an input `slot:name` for each. A row that is absent offers 0.

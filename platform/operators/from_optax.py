@@ -77,7 +77,7 @@ def state_names(transform: optax.GradientTransformation, dim: int, name: str) ->
 
 
 def starts_at_zero(transform: optax.GradientTransformation, dim: int) -> list[bool]:
-    """Tell, for each array of the state, whether it starts as zeros whatever the weights are."""
+    """Return, for each array of the state, whether it starts as zeros whatever the weights are."""
     state = jax.tree.leaves(transform.init(jnp.linspace(1.0, 2.0, dim)))
     return [not np.any(np.asarray(leaf)) for leaf in state]
 

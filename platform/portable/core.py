@@ -38,7 +38,7 @@ class CoreInput(NamedTuple):
 
 
 class Core:
-    """A function of rows that says what a version says of examples, before labels are restored.
+    """A function from rows to a version's outputs for examples, before labels are restored.
 
     Inputs, as far as there are any, all as in `Inputs`: `rows` float32[n, width], the first one zeros, then the constant ones;
     `scalar`, `bag_index`, `bag_example`, `bag_slot`, `bag_weight`, for each group j of sequences `history_j` and `mask_j`,
@@ -165,7 +165,7 @@ def needed(what: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what jax2onnx and its packages warn of to themselves while the block runs."""
+    """Silence warnings of jax2onnx and its packages while the block runs."""
     logger = logging.getLogger("onnx_ir")
     before = logger.level
     logger.setLevel(logging.ERROR)

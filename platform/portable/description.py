@@ -33,7 +33,7 @@ def described(
     absent: int,
     outputs: Sequence[tuple[str, int]],
 ) -> dict[str, Any]:
-    """Return what model.json says of the model itself."""
+    """Return the entries of model.json about the model itself."""
     manifest, columns, dense = version.manifest, interface.columns, constants.dense.view(np.int64).tolist()
     kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers, *interface.vector_arrays)}
     slots: list[dict[str, Any]] = [
@@ -79,7 +79,7 @@ def described(
 
 
 def described_rows(files: Sequence[FileOfTables], stored: Sequence[StoredRows]) -> list[dict[str, Any]]:
-    """Return what model.json says of files of rows."""
+    """Return the entries of model.json about files of rows."""
     return [
         {
             "file": one.file,

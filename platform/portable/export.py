@@ -2,7 +2,7 @@
 
 model.json      what a row's inputs are made of, and what the files below hold
 rows.bin        rows by key, see images/layout.py; rows.<table>.bin of tables that have rows for other keys
-changes.bin     in place of rows.bin: of a delta, the rows that count in place of the base's, zeros of those that went
+changes.bin     in place of rows.bin: of a delta, the rows that replace the base's, zeros for removed ones
 dense.onnx      serving: rows of slots and numbers -> predictions
 model.onnx      onnx: keys of slots and numbers -> predictions; its constants are in rows.bin
 parity.parquet  rows with their inputs and predictions
@@ -53,14 +53,14 @@ PARITY = "parity.parquet"
 
 
 class PortableModel:
-    """A version, and rows to score, taken apart for an export.
+    """A version, and rows to score, prepared for an export.
 
     Args:
         table: rows, as the columns of the version.
         bases: images of another version; then only the rows that differ from theirs are written.
 
     Attributes:
-        said: what it says of them by the rows that were written; lost: by how much that differs from ML.PREDICT, for fp16.
+        said: its outputs for them by the rows that were written; lost: how much they differ from ML.PREDICT, for fp16.
 
     Raises:
         ModelError: see Interface.
@@ -91,7 +91,7 @@ class PortableModel:
 
     @property
     def outputs(self) -> list[tuple[str, int]]:
-        """What it says by name, and the elements of what is a vector."""
+        """Its outputs by name, and the elements of vectors."""
         outputs = {name: self.said[f"predicted_{name}"].shape for name in self.algorithm.outputs}
         classes = 0 if self.columns.classes is None else len(self.columns.classes.values)
         found = [(self._named(label), classes) for label in self.columns.labels]
@@ -141,7 +141,7 @@ class PortableModel:
 
 
 def unheard(line: str) -> None:
-    """Nobody need know that an image was made again."""
+    """Ignore the report that an image was made again."""
 
 
 def found_in(image: Image, keys: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -152,19 +152,19 @@ def found_in(image: Image, keys: NDArray[np.int64]) -> NDArray[np.float32]:
 
 
 def changed_files(version: Version, bases: Sequence[MappedRows]) -> list[FileOfTables]:
-    """Return the files of the rows that a version has in place of those of another one.
+    """Return the files of a version's rows that differ from another version's.
 
     Raises:
         ModelError: it has other tables.
     """
     if not same_tables(version, bases):
-        raise ModelError(f"{version.folder} has other tables than the version that it is to differ from: export it whole.")
+        raise ModelError(f"{version.folder} has other tables than the base version: export it in full.")
     files = []
     for base in bases:
         keys = changed_keys(version, base, math.inf)
         if keys is None or base.path is None:
             raise ModelError(
-                f"The rows of {version.folder} that changed cannot be distinguished from absent ones: export it whole."
+                f"The rows of {version.folder} that changed cannot be distinguished from absent ones: export it in full."
             )
         files.append(FileOfTables(base.path.name.replace("rows", "changes", 1), keys, base.layout.columns))
     return files

@@ -49,7 +49,7 @@ class Interface:
         features: inputs of keys: one for each example first, then several, then sequences by their groups.
         numbers: inputs of numbers and vectors, in the order of `Inputs.dense`.
         vector_arrays: inputs of arrays of vectors.
-        weighted: the names of those of several keys that have weights of their own, `<name>.weight`.
+        weighted: the names of inputs with several keys that also have weights, `<name>.weight`.
         pairs: an item and a history that are learned as pairs; None of most.
 
     Raises:
@@ -83,7 +83,7 @@ class Interface:
         self.vector_arrays = tuple(GraphInput(slot.name, VECTORS, slot.dim) for slot in columns.vector_arrays)
 
     def of_kind(self, kind: str) -> list[GraphInput]:
-        """Return the inputs of keys of a kind; where an item and a history are learned as pairs, those of pairs alone."""
+        """Return the inputs of keys of a kind; where an item and a history are learned as pairs, only inputs of pairs."""
         found = [one for one in self.features if one.kind == kind]
         if self.pairs is None:
             return found
@@ -100,7 +100,7 @@ class Interface:
 
         Args:
             chunk: without labels, as `encode` gives it: numbers as they are.
-            absent: the key that stands where there is none.
+            absent: the key for absent features.
         """
         keys, found = np.append(chunk.keys.view(np.int64), np.int64(absent)), {}
         for slot, codes in zip(self.columns.scalar, chunk.scalar, strict=False):
@@ -141,7 +141,7 @@ def padded(values: NDArray[Any], offsets: NDArray[np.int64], rest: float) -> NDA
 
 
 class ConstantKeys(NamedTuple):
-    """Keys of rows that are the same for all examples: the intercept's, those of numbers, and of what operators offer."""
+    """Keys of rows that are the same for all examples: the intercept's, numbers', and those of what operators offer."""
 
     intercept: Keys
     dense: Keys
@@ -149,7 +149,7 @@ class ConstantKeys(NamedTuple):
 
     @classmethod
     def of(cls, chunk: Chunk, columns: Columns) -> ConstantKeys:
-        """Return those of a version, of any rows encoded for it."""
+        """Return the constant keys of a version, from any rows encoded for it."""
         intercept = chunk.scalar[-1, :1] if columns.intercept else np.empty(0, np.int32)
         return cls(chunk.keys[intercept], chunk.keys[chunk.dense_codes], chunk.keys[chunk.offered_codes])
 

@@ -67,7 +67,7 @@ def column_of(values: NDArray[Any]) -> pa.Array:
 
 
 def said_by(graph: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    """Return what onnxruntime says by a graph, by output."""
+    """Return onnxruntime's outputs for a graph, by name."""
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)
@@ -94,7 +94,7 @@ def check(file: str, said: Mapping[str, NDArray[Any]], wanted: Mapping[str, NDAr
     found = difference(said, wanted)
     if not found <= TOLERANCE:  # NaN is none
         raise ModelError(
-            f"Predictions by {file} in onnxruntime differ by {found:.3g} from those of the model, by {TOLERANCE:g} at most was "
+            f"Predictions by {file} in onnxruntime differ by {found:.3g} from the model's, {TOLERANCE:g} at most was "
             "expected; nothing is exported. Export as parquet, or report it with the statement that trained the model."
         )
     return found

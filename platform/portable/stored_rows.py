@@ -1,4 +1,4 @@
-"""The rows of a version, read once: into files of rows, and those of a few keys into memory."""
+"""The rows of a version, read once: all into files of rows, and the rows of a few keys into memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Floats = NDArray[np.float32]
 
 
 class SomeRows:
-    """What a version knows of a few keys, for a Scorer.
+    """A version's rows of a few keys, for a Scorer.
 
     Args:
         keys: ascending.
@@ -42,13 +42,13 @@ class SomeRows:
         }
 
     def take(self, column: RowColumn, keys: Keys, floats: Floats) -> None:
-        """Keep those of some rows whose keys are wanted."""
+        """Keep rows whose keys are wanted."""
         place = np.searchsorted(self.keys, keys).clip(max=max(len(self.keys) - 1, 0))
         mine = np.flatnonzero(self.keys[place] == keys) if len(self.keys) else place[:0]
         self._of(column)[place[mine]] = floats[mine]
 
     def of(self, column: RowColumn, keys: Keys) -> Floats:
-        """Return the floats of keys, all of them among those wanted."""
+        """Return the floats of keys, all of which must be wanted ones."""
         return self._of(column)[np.searchsorted(self.keys, keys)]
 
     def pull(self, keys: Keys, size: int) -> Pulled:
@@ -81,7 +81,7 @@ def write_files(
     `exact`, as they are in the version.
 
     Args:
-        whole: files have all rows of their tables; else those of their keys.
+        whole: files have all rows of their tables; else only rows of their keys.
 
     Raises:
         ModelError: a key finds no place, or a file of the version is damaged.

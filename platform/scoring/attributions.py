@@ -1,4 +1,4 @@
-"""What each slot of an example adds to its score, beginning at the score of an example without any."""
+"""Attributions: what each slot of an example adds to its score, from the score of an example without slots as the baseline."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Doubles = NDArray[np.float64]
 
 EXACT = (1,)
 STEPS = (16, 64, 256)
-"""Points of the path from no slots to all, more where fewer leave too much unexplained."""
+"""Points on the path from no slots to all; more where fewer leave too much unexplained."""
 TOLERANCE = 0.01
 
 
@@ -35,7 +35,7 @@ class Attributed(NamedTuple):
     """Scores taken apart: of probabilities log odds, of other labels in their unit.
 
     Attributes:
-        baseline, score: float64[n, num_labels]; of the example without slots, and as it is.
+        baseline, score: float64[n, num_labels]; of the example without slots, and of the example itself.
         by_slot: float64[n, num_labels, num_slots], in the order of Layout.slots.
     """
 
@@ -59,7 +59,7 @@ Attribute = Callable[[Batch], Attributed]
 def attribution(
     version: Version, algorithm: Algorithm, columns: Columns, pull: Callable[[Keys, int], Pulled], scales: Scales
 ) -> Attribute:
-    """Return what takes the scores of a version with labels apart, batch by batch."""
+    """Return a function that attributes the scores of a version with labels, batch by batch."""
     if isinstance(algorithm.learns, Packaged):
         return by_package(version, algorithm.learns, columns, pull)
     return by_gradients(algorithm, columns, pull, scales)
@@ -68,11 +68,11 @@ def attribution(
 def by_gradients(algorithm: Algorithm, columns: Columns, pull: Callable[[Keys, int], Pulled], scales: Scales) -> Attribute:
     """Integrate the gradient of the score over the path on which all slots come in evenly.
 
-    The points are those of Gauss and Legendre, so that one is exact of scores that are sums over features or pairs of them;
+    The points are Gauss-Legendre nodes, so that one point is exact for scores that are sums over features or pairs of them;
     their attributions are Shapley values.
 
-    Source: Sundararajan, Taly and Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, with what the rows of an example's
-    features are as its input, and zeros as the baseline.
+    Source: Sundararajan, Taly and Yan, "Axiomatic Attribution for Deep Networks", ICML 2017, with the rows of an example's
+    features as its input, and zeros as the baseline.
     """
     step = slope_step(algorithm, columns.layout)
     steps = EXACT if algorithm.sums is not None else STEPS

@@ -31,7 +31,7 @@ class Beam:
     """Ranks the items of a tree for rows of a query; see Crossed.
 
     Args:
-        items: what the model reads of items, under its names; those that are in no leaf are not found.
+        items: what the model reads of items, under its names; items in no leaf are not found.
         beam: nodes of a level that are kept; None: as many as the model's option says, or as items are asked for.
 
     Attributes:
@@ -56,7 +56,7 @@ class Beam:
         self._vectors, self._there = self._nodes(tree, places[places >= 0])
 
     def best(self, rows: pa.Table, k: int, had: Had) -> Best:
-        """Return the k best items of each row, of those that the beam reaches; see Best.
+        """Return the k best items of each row among those that the beam reaches; see Best.
 
         Args:
             rows: what the model reads of them, under its names.

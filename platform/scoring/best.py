@@ -1,4 +1,4 @@
-"""The best of many: the k highest scores of each row, found block by block, so that no row's scores are held all at once."""
+"""Top-k: the k highest scores of each row, found block by block, so that no row's scores are held all at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Score = Callable[[int, int], Scores]
 
 
 class Had(NamedTuple):
-    """Items that are left out: a row and the place of an item each, in order of places.
+    """Items to leave out: pairs of a row and an item's place, in order of places.
 
     Attributes:
         rows, places: int64[n].
@@ -35,7 +35,7 @@ class Had(NamedTuple):
         return cls(rows[known][order], places[known][order])
 
     def hide(self, scores: Scores, start: int, stop: int) -> None:
-        """Give the items between start and stop that rows have the score -inf, in place."""
+        """Set the scores of left-out items between start and stop to -inf, in place."""
         first, last = np.searchsorted(self.places, [start, stop])
         scores[self.rows[first:last], self.places[first:last] - start] = -np.inf
 

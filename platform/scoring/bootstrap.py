@@ -21,12 +21,12 @@ ELEMENTS = 1 << 22
 QUANTILES = 1 << 16
 
 Metric = Callable[[Weights], Doubles]
-"""Weights of the examples, uint8[replicates, n] -> the metric of each replicate, float64[replicates]; NaN where it means
-nothing."""
+"""Weights of the examples, uint8[replicates, n] -> the metric of each replicate, float64[replicates]; NaN where it is
+undefined."""
 
 
 class Interval(NamedTuple):
-    """A metric of two models, its difference, and between what bounds that lies in all but a part of replicates."""
+    """A metric of two models, its difference, and the confidence interval of the difference."""
 
     first: float | None
     second: float | None
@@ -36,10 +36,11 @@ class Interval(NamedTuple):
 
 
 def intervals(pairs: list[tuple[Metric, Metric]], examples: int, groups: NDArray[np.int64], seed: int) -> list[Interval]:
-    """Return the interval of each pair of metrics, those of two models on the same examples.
+    """Return the interval of each pair of metrics, of two models on the same examples.
 
-    A replicate weighs each example, or all those of a group alike, by a number from a Poisson distribution of mean 1, nearly as
-    drawing so many examples with replacement does; both models get the same weights. Bounds are quantiles of the differences.
+    A replicate weighs each example, or all examples of a group alike, by a number from a Poisson distribution of mean 1, nearly
+    as drawing so many examples with replacement does; both models get the same weights. Bounds are quantiles of the
+    differences.
 
     Source: Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of Statistics 1979; Chamandy, Muralidharan, Najmi
     and Naidu, "Estimating Uncertainty for Massive Data Streams", Google 2012, for the weights.
@@ -59,11 +60,11 @@ def intervals(pairs: list[tuple[Metric, Metric]], examples: int, groups: NDArray
 
 
 def interval(first: float, second: float, differences: Doubles) -> Interval:
-    """Return what replicates tell of two values."""
+    """Return the interval of two values from their replicates."""
     if math.isnan(first) or math.isnan(second):
         return Interval(number(first), number(second), None, None, None)
-    told = differences[~np.isnan(differences)]
-    low, high = np.quantile(told, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(told) else (math.nan, math.nan)
+    known = differences[~np.isnan(differences)]
+    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]) if len(known) else (math.nan, math.nan)
     return Interval(float(first), float(second), float(first - second), number(low), number(high))
 
 

@@ -26,7 +26,7 @@ def catalogue_of(version: Version, items: pa.Table, k: int) -> pa.Table:
     """Return items, one a row, whose first column tells them apart.
 
     Raises:
-        StatementError: an item is NULL or there twice, or there are fewer than k.
+        StatementError: an item is NULL or occurs twice, or there are fewer than k.
     """
     names = items.column(0)
     model, first = f"{version.manifest.model} v{version.number}", items.column_names[0]
@@ -132,7 +132,7 @@ def plain(type: pa.DataType) -> pa.DataType:
 
 
 def places_of(values: pa.Array, items: pa.ChunkedArray) -> tuple[Places, Places]:
-    """Return the row of each value that is no NULL, and its place among the items, -1 for what is none of them.
+    """Return the row of each value that is not NULL, and its place among the items, -1 where it is not an item.
 
     Args:
         values: an item of each row, or an array of items.

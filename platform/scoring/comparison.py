@@ -1,4 +1,4 @@
-"""ML.COMPARE: the metrics of two versions on the same rows, and how sure the difference is."""
+"""ML.COMPARE: the metrics of two versions on the same rows, and the confidence of their difference."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ class Comparison:
         for number, label in enumerate(self._labels):
             pairs = self._metrics(one.labels[number], one.predictions[number], other.predictions[number])
             found = bootstrap.intervals(list(pairs.values()), examples, groups, SEED)
-            told = {"label": label, "examples": examples, "groups": int(groups.max()) + 1 if len(groups) else None}
+            shared = {"label": label, "examples": examples, "groups": int(groups.max()) + 1 if len(groups) else None}
             rows += [
-                {**told, "metric": metric, **dict(zip(NUMBERS, values, strict=True))}
+                {**shared, "metric": metric, **dict(zip(NUMBERS, values, strict=True))}
                 for metric, values in zip(pairs, found, strict=True)
             ]
         return pa.Table.from_pylist(rows, self.schema)
@@ -110,7 +110,7 @@ class Comparison:
         others = gathered(other, tuple(self._labels.values()), folder / "other", reporter)
         if not np.array_equal(mine.labels, others.labels) or not np.array_equal(mine.groups, others.groups):
             raise DataError(
-                "The query gave the two models other rows, or rows in another order. Write it to a table by CREATE TABLE t AS "
+                "The query gave the two models different rows, or another order. Write it to a table by CREATE TABLE t AS "
                 "query, and compare on TABLE t."
             )
         return mine, others

@@ -45,14 +45,14 @@ class Evaluation:
     """The metrics of a version on a query's rows, checked and to be measured, of the labels that the query returns.
 
     Args:
-        group: the column of the groups of rows; one that the query does not return tells of none.
+        group: the column of the groups of rows; without groups where the query does not return it.
 
     Attributes:
         schema: of the rows of metrics: examples, and gauc where there are groups.
 
     Raises:
-        StatementError: the query cannot run, lacks a column of the model or all of its labels, or has a label that is no number
-            or a GROUP that tells none apart.
+        StatementError: the query cannot run, lacks a column of the model or all of its labels, or has a label that is not a
+            number or a GROUP of a type that cannot group.
     """
 
     def __init__(self, version: Version, engine: Engine, query: str, group: str | None) -> None:
@@ -74,7 +74,7 @@ class Evaluation:
         """Score the rows and return the rows of metrics.
 
         Args:
-            folder: empty; what has to be written on the way goes here. With an engine of tasks, all machines share it.
+            folder: empty, for intermediate files. With an engine of tasks, all machines share it.
 
         Raises:
             DataError: a label is NULL, or of a classifier and not 0 or 1.
@@ -104,7 +104,7 @@ class Evaluation:
 
     @property
     def classes(self) -> Classes | None:
-        """Those of the label, where it is one of several."""
+        """The label's classes, where it has several."""
         return self._columns.classes
 
     @property

@@ -1,4 +1,4 @@
-"""Predictions with the slots that made them what they are: those that add most to a score, or take most from it."""
+"""Predictions with attributions: the slots that add most to a score, or take most from it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ ADDED = (
 
 
 def explained_fields(labels: Sequence[str]) -> list[pa.Field]:
-    """Return the columns of an explanation, after those of the input and of predictions."""
+    """Return the columns of an explanation, which follow the input's and the predictions."""
     return [*([pa.field("label", pa.string())] if len(labels) > 1 else []), *ADDED]
 
 
 class Explainer:
-    """Scores rows with a version, and says which slots their scores are owed to.
+    """Scores rows with a version, and attributes the scores to slots.
 
     Args:
         pull: see Scorer.

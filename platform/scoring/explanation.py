@@ -1,4 +1,4 @@
-"""ML.EXPLAIN_PREDICT: a query's rows with a version's predictions, and the slots that these are owed to, as Parquet files."""
+"""ML.EXPLAIN_PREDICT: a query's rows with a version's predictions and attributions of slots, as Parquet files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_labelled(version: Version) -> None:
 
 
 class Explanation:
-    """A query's columns, predictions of a version with labels and what explains them, checked and to be written; of several
+    """A query's columns, predictions of a version with labels and their explanations, checked and to be written; of several
     labels a row for each.
 
     Args:

@@ -1,4 +1,4 @@
-"""Scorers that a process keeps, so that the next rows of a version wait neither for its files nor for the compiler."""
+"""A cache of scorers, so that the next rows of a version wait neither for its files nor for the compiler."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 MOST_SCORERS = 8
 MOST_FLOATS = 1 << 24
-"""Weights that are kept in all: 64 MiB. A larger version is loaded anew by each statement."""
+"""The weights of all cached scorers: 64 MiB. A larger version is loaded anew by each statement."""
 
 Key = tuple[str, str, str, tuple[tuple[str, Path], ...]]
 
 
 class Scorers:
-    """The scorers of the versions that were used last; thread-safe."""
+    """An LRU cache of versions' scorers; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Key, tuple[Scorer, int]] = OrderedDict()
 
     def of(self, version: Version) -> Scorer:
-        """Return what scores with a version, loaded if it is not kept."""
+        """Return the scorer of a version, loaded if it is not cached."""
         key = key_of(version)
         with self._lock:
             if key in self._kept:
@@ -45,7 +45,7 @@ class Scorers:
 
 
 def key_of(version: Version) -> Key:
-    """Return what tells a version from one of the same number that was made after it was dropped."""
+    """Return a key that distinguishes a version from a later one of the same number, made after it was dropped."""
     manifest = version.manifest
     return str(version.folder), manifest.training, str(manifest.finished), version.replaced
 

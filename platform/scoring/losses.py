@@ -23,7 +23,7 @@ from .weights import Weights
 def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     """Return the metrics of a model without labels on the rows of a query, in this process; the loss is `mae`.
 
-    What is drawn at random is a function of the model's seed and of the rows.
+    Random draws are a function of the model's seed and of the rows.
     """
     version, size = request.version, BATCH_SIZES[-1]
     step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())

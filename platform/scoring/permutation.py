@@ -1,4 +1,4 @@
-"""ML.FEATURE_IMPORTANCE on data: how much worse predictions become where a slot's values are those of other rows."""
+"""ML.FEATURE_IMPORTANCE on data: how much worse predictions become when a slot's values are permuted between rows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from ..progress import Reporter
 
 MOST_ROWS = 100_000
-"""Of more a part is drawn: every slot is scored anew."""
+"""Of more rows a sample is drawn, since rows are scored again for every slot."""
 MOST_PERMUTATIONS = 5
-"""Of a slot, where rows are few, whose mean is taken."""
+"""Permutations of a slot, where rows are few, whose mean is taken."""
 
 
 class Unit(NamedTuple):
-    """Columns whose values are exchanged together: one, or those of one history, whose lengths agree."""
+    """Columns whose values are permuted together: one, or all columns of one history, whose lengths agree."""
 
     slots: str
     columns: tuple[str, ...]
@@ -143,11 +143,11 @@ class Permutation:
 
 
 def units_of(columns: Columns) -> list[Unit]:
-    """Return what is exchanged together, in the order of the query."""
+    """Return the units that are permuted together, in the order of the query."""
     groups = {slot.name: number for number, group in enumerate(columns.groups) for slot, _ in group}
     found: dict[object, list[tuple[str, str]]] = {}
     for slot in columns.slots:
-        if not slot.members:  # crosses go with their members
+        if not slot.members:  # crosses are permuted with their members
             found.setdefault(groups.get(slot.name, slot.column), []).append((slot.name, slot.column))
     return [
         Unit(", ".join(name for name, _ in pairs), tuple(dict.fromkeys(column for _, column in pairs)))
@@ -165,7 +165,7 @@ def shuffled(features: pa.Table, unit: Unit, random: np.random.Generator) -> pa.
 
 
 class Worse(NamedTuple):
-    """How much the loss grows and AUC falls, on average; AUC is None where it means nothing."""
+    """How much the loss grows and AUC falls, on average; AUC is None where it is undefined."""
 
     loss_increase: float
     auc_decrease: float | None

@@ -41,8 +41,8 @@ class Prediction:
         schema: the result's columns.
 
     Raises:
-        StatementError: the query cannot run, lacks a column of the model or has it as another kind, or has one already that
-            is named as a prediction.
+        StatementError: the query cannot run, lacks a column of the model or has it as another kind, or has a column with the
+            name of a prediction.
     """
 
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
@@ -77,7 +77,7 @@ class Prediction:
             reporter.finish("")
 
     def _stream(self, columns: frozenset[str] | None, path: Path, reporter: Reporter) -> pa.Table | list[Path]:
-        """Score the rows of a query that cannot be read in place, as they come."""
+        """Score the rows of a query that cannot be read in place, as they arrive."""
         carried = [name for name in self._own if columns is None or name.lower() in columns]
         names = list(self._inputs)
         schema = pa.schema([self.schema.field(name) for name in [*carried, *predictions_named(self._version)]])
@@ -125,7 +125,7 @@ def predictions_of(version: Version) -> list[pa.Field]:
 
 
 def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:
-    """Return what to score: the rows of a scan, some of whose columns are carried."""
+    """Return the request to score the rows of a scan, some of whose columns are carried."""
     schema = pa.schema([*(scan.schema.field(name) for name in carried), *predictions_of(version)])
     return Request(version, scan, scan.splits(), inputs, tuple(carried), schema, None)
 
@@ -150,7 +150,7 @@ def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Report
 
 
 def scorer_here(request: Request) -> Scorer:
-    """Return what scores in this process."""
+    """Return a scorer in this process."""
     share_work(cores())
     return SCORERS.of(request.version)
 

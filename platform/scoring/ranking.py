@@ -1,4 +1,4 @@
-"""Ranking all items for the rows of a query: what ML.RECOMMEND gives, and what ML.EVALUATE measures."""
+"""Ranking (retrieval) of all items for the rows of a query, for ML.RECOMMEND and ML.EVALUATE."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Crossed:
     """Scores each row with each item, by the first label.
 
     Attributes:
-        rows: how many to rank for at once.
+        rows: how many rows to rank for at once.
     """
 
     def __init__(self, scorer: Scorer, items: pa.Table) -> None:
@@ -147,7 +147,7 @@ class Crossed:
 
 
 class Products:
-    """Multiplies the vectors of rows and items; what stands beside either does not change it.
+    """Multiplies the vectors of rows and items; a vector does not depend on the row or item beside it.
 
     Attributes:
         rows: see Crossed.
@@ -173,11 +173,11 @@ class Products:
 def matching_of(
     version: Version, scorer: Scorer, algorithm: Algorithm, items: pa.Table, note: Callable[[str], None]
 ) -> Crossed | Products | Beam:
-    """Return what ranks items for rows, by an algorithm.
+    """Return the object that ranks items for rows, by algorithm.
 
     Args:
         items: what the model reads of items, under its names.
-        note: told of items that cannot be found.
+        note: called with a note about items that cannot be found.
     """
     if algorithm.tree is not None:
         beam = Beam(version, scorer, algorithm, items)
@@ -191,7 +191,7 @@ def matching_of(
 
 
 def blocks(reader: pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:
-    """Give the rows of a query, at most `size` at once."""
+    """Yield the rows of a query, at most `size` at once."""
     for batch in reader:
         for start in range(0, batch.num_rows, size):
             yield pa.table(batch.slice(start, size))

@@ -1,4 +1,4 @@
-"""ML.RECOMMEND: the items with the highest scores for each row of a query, of all that there are."""
+"""ML.RECOMMEND: the items with the highest scores for each row of a query, among all items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ADDED = pa.schema([("rank", pa.int64()), ("score", pa.float64())])
 
 
 class Recommendation:
-    """The rows of a query, each with its k best items, checked and to be written; arguments and errors are those of Ranking.
+    """The rows of a query, each with its k best items, checked and to be written; arguments and errors as for Ranking.
 
     Attributes:
         schema: the result's columns.

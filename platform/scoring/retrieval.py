@@ -1,4 +1,4 @@
-"""ML.EVALUATE with ITEMS: how many of the items that rows took are among their best ones, of all that there are."""
+"""ML.EVALUATE with ITEMS (recall, ndcg, hit rate): whether the items that rows took are among their best ones of all items."""
 
 from __future__ import annotations
 

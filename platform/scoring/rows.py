@@ -25,7 +25,7 @@ class ScoredRows:
         query: with what TRANSFORM computes beside its columns.
         found: how it is read.
         schema: the columns of the query alone.
-        inputs: the version's columns -> those of `found`.
+        inputs: the version's columns -> columns of `found`.
     """
 
     query: str

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 BATCH_SIZES = (1, 16, 128, 1024, 4096)
-"""How many rows are scored at once, where nobody says: the least that holds a table, else the last."""
+"""Default numbers of rows scored at once: the least that holds a table, else the last."""
 AHEAD_CHUNKS = 1
 KEPT = 32
 
@@ -72,11 +72,12 @@ class Request(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A chunk of rows, the columns carried, and what is said of them.
+    """A chunk of rows, the columns carried, and the model's outputs.
 
     Attributes:
-        predictions: float32[rows, num_labels], of a label with classes float32[rows, classes]; none of a model without labels.
-        classes: of the label, where it has some.
+        predictions: float32[rows, num_labels], for a label with classes float32[rows, classes]; empty for a model without
+            labels.
+        classes: the label's classes, where it has some.
         outputs: by name, float32[rows], or float32[rows, k] of a vector.
     """
 
@@ -87,7 +88,8 @@ class Scored(NamedTuple):
 
     @property
     def columns(self) -> list[pa.Array]:
-        """Predictions and outputs as columns: DOUBLE each, or one of vectors; of classes the likeliest, and a map of all."""
+        """Predictions and outputs as columns: DOUBLE each, or one of vectors; for classes the likeliest, and a map of all
+        probabilities."""
         if self.classes is not None:
             return [*self.classes.as_columns(self.predictions), *map(as_column, self.outputs.values())]
         return [*(pa.array(line.astype(np.float64)) for line in self.predictions.T), *map(as_column, self.outputs.values())]
@@ -124,7 +126,7 @@ class Scorer:
 
     Args:
         pull: gives the parameters of unique keys, padded to a size.
-        sizes: what rows are padded to; those of `padding` where it is None.
+        sizes: what rows are padded to; None: as `padding`.
 
     Attributes:
         sums: how its scores are sums over features, which are added without JAX; None for others.
@@ -146,7 +148,7 @@ class Scorer:
         self._sizes = padding() if sizes is None else sizes
         self._outputs = algorithm.outputs
         self.sums = None if self._columns.offered or algorithm.outputs else algorithm.sums
-        compact = sizes is None and self.sums is None  # given sizes are those of the programs that there are
+        compact = sizes is None and self.sums is None  # given sizes match the compiled programs
         self._encoder = Encoder(self._columns, algorithm, version.manifest.seed, compact)
         self.compiles = not isinstance(learns, Packaged) and self.sums is None
         if isinstance(learns, Packaged):
@@ -169,7 +171,7 @@ class Scorer:
         return scored.predictions if self._columns.labels else next(iter(scored.outputs.values()))
 
     def scored(self, table: pa.Table) -> Scored:
-        """Return all that the model says of some rows; see `predict`."""
+        """Return all outputs of the model for some rows; see `predict`."""
         if table.num_rows:
             return self.said(table, self._encoded(table))
         outputs = {name: np.empty((0, 1) if output.vector else 0, np.float32) for name, output in self._outputs.items()}
@@ -181,7 +183,7 @@ class Scorer:
             yield self.said(rows, encoded)
 
     def pieces(self, request: Request, splits: Sequence[Split]) -> Iterator[tuple[pa.Table, list[Batch]]]:
-        """Read the rows of some splits, in order: the columns carried, and what is to be scored, encoded."""
+        """Read the rows of some splits, in order: the columns carried, and the encoded rows to score."""
         inputs, carried = request.inputs, list(request.carried)
         wanted = list(dict.fromkeys([*inputs.values(), *carried]))
 
@@ -196,7 +198,7 @@ class Scorer:
             yield from ahead
 
     def said(self, rows: pa.Table, encoded: Sequence[Batch]) -> Scored:
-        """Score rows, which are encoded."""
+        """Score encoded rows."""
         said = [self._say(batch) for batch in encoded]
         predictions, names = [one.predictions for one in said], said[0].outputs
         return Scored(
@@ -329,7 +331,7 @@ def write_rows(pieces: Iterable[tuple[pa.Table, list[pa.Array], int]], request: 
     """Write rows as a request's schema has them, and yield how many as they are written.
 
     Args:
-        pieces: the columns carried, those after them, and how many rows of the input they are.
+        pieces: the carried columns, the columns after them, and how many rows of the input they are.
     """
     with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
         for rows, columns, count in pieces:

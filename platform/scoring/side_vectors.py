@@ -1,4 +1,4 @@
-"""Vectors with ids where a version scores: those that a statement gives in place of the version's, and what becomes of them."""
+"""Vectors with ids in scoring: a statement's replacements for the version's own, and the network over them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SideOutputs:
         self._known = np.empty(0, np.bool_)
 
     def of(self, rows: SideRows, size: int, dense: Mapping[str, object]) -> SideVectors:
-        """Return what becomes of the vectors that rows have, padded to a size.
+        """Return the network's outputs for the vectors that rows have, padded to a size.
 
         Args:
             dense: the version's dense parameters.
@@ -60,7 +60,7 @@ class SideOutputs:
 
 
 def replaced(version: Version, name: str, query: str, engine: Engine, folder: Path) -> Version:
-    """Return a version with other vectors of a name.
+    """Return a version with the vectors of a name replaced.
 
     Args:
         query: of ids and vectors.
@@ -68,7 +68,7 @@ def replaced(version: Version, name: str, query: str, engine: Engine, folder: Pa
 
     Raises:
         StatementError: the version has no such vectors, or the query cannot run.
-        DataError: they are of another length, or see write_side.
+        DataError: their length differs, or see write_side.
     """
     columns = columns_from(version.manifest)
     sides = {side.name: side for side in columns.sides}

@@ -1,6 +1,6 @@
-"""Scoring on the tasks of an engine: servers hold a version's rows, workers pull those that their splits need.
+"""Scoring on the tasks of an engine: servers hold a version's rows, workers pull the rows that their splits need.
 
-A worker that is lost is replaced; where a server is lost, all tasks begin again. Either way splits that are written stay.
+A worker that is lost is replaced; where a server is lost, all tasks begin again. Either way written splits stay.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def score_once(tasks: Tasks, request: Request, places: Places, folder: Path, dri
 
 
 class ScoringDriver:
-    """The driver's part: it deals splits, and keeps which are written; thread-safe.
+    """The driver's part: it deals splits, and knows which are written; thread-safe.
 
     Args:
         num_splits: of the input.

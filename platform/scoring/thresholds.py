@@ -1,4 +1,4 @@
-"""What a version's predictions are worth at each threshold: ML.ROC_CURVE and ML.CONFUSION_MATRIX."""
+"""Classification at thresholds: ML.ROC_CURVE and ML.CONFUSION_MATRIX."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONFUSION_SCHEMA = pa.schema([LABEL_COLUMN, ("expected", pa.int64()), ("predicte
 
 
 def confusion_schema(evaluation: Evaluation) -> pa.Schema:
-    """Return the columns of a confusion matrix: of a label with classes one for each of them."""
+    """Return the columns of a confusion matrix: one for each class where the label has classes."""
     if evaluation.classes is None:
         return CONFUSION_SCHEMA
     counts = [(f"predicted_{value}", pa.int64()) for value in evaluation.classes.values]
@@ -41,14 +41,14 @@ def class_confusion(evaluation: Evaluation, classes: Classes, folder: Path, repo
     size = len(classes.values)
     counts = np.zeros((size, size), np.int64)
     for (labels,), predictions, _ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
-        told = labels.astype(np.int64) * size + predictions.argmax(axis=0)
-        counts += np.bincount(told, minlength=size * size).reshape(size, size)
+        cells = labels.astype(np.int64) * size + predictions.argmax(axis=0)
+        counts += np.bincount(cells, minlength=size * size).reshape(size, size)
     names = pa.repeat(pa.scalar(evaluation.labels[0]), size)
     return pa.table([names, classes.array, *map(pa.array, counts.T)], schema=confusion_schema(evaluation))
 
 
 def check_classes(evaluation: Evaluation, function: str) -> None:
-    """Refuse a version whose predictions are no probabilities of a label.
+    """Refuse a version whose predictions are not probabilities of a label.
 
     Raises:
         StatementError: it is one.
@@ -59,10 +59,10 @@ def check_classes(evaluation: Evaluation, function: str) -> None:
 
 
 def roc_curve(evaluation: Evaluation, folder: Path, reporter: Reporter) -> pa.Table:
-    """Count, for each distinct prediction as the threshold, the highest first, what is predicted 1 from it on.
+    """Count, for each distinct prediction as the threshold, the highest first, which examples are predicted 1.
 
-    Above 65,536 examples predictions count by bins, see training/metrics/ranking.py, and thresholds are the middles of those.
-    Rates are NULL where no example has the label that they are of.
+    Above 65,536 examples predictions count by bins, see training/metrics/ranking.py, and thresholds are the middles of bins.
+    Rates are NULL where no example has their label.
 
     Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 2006.
     """
@@ -86,7 +86,7 @@ def roc_curve(evaluation: Evaluation, folder: Path, reporter: Reporter) -> pa.Ta
 
 
 def share(counts: np.ndarray, whole: int) -> pa.Array:
-    """Return counts as parts of a whole, NULL where there is nothing."""
+    """Return counts as shares of a whole, NULL where the whole is 0."""
     return pa.array(counts / whole) if whole else pa.nulls(len(counts), pa.float64())
 
 

@@ -1,4 +1,4 @@
-"""The parameters of a version as readers need them: pulled from, never pushed to."""
+"""The parameters of a version for readers: pulled, never pushed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Weights:
-    """What one of several servers holds of a version, without the optimizer's state: by key weights and what operators offer;
-    the first one all dense parameters.
+    """One server's part of a version, without the optimizer's state: by key weights and what operators offer; the first server
+    has all dense parameters.
 
     Args:
         version: a trained one.
@@ -51,7 +51,7 @@ class Weights:
                 held.scatter(rows, list(range(len(dims))), arrays)
 
     def pull(self, keys: Keys, size: int) -> Pulled:
-        """Return what the version knows of unique keys, zeros for those that it does not know; see Shard."""
+        """Return the weights of unique keys, zeros for unknown keys; see Shard."""
         weights = {name: np.zeros((size, dim), np.float32) for name, dim in self._dims.items()}
         offered = {name: np.zeros((size, k), np.float32) for name, k in self._offered.items()}
         for name, held in self._rows.items():

@@ -31,7 +31,7 @@ class ArrowStream(NamedTuple):
 
 
 class StreamReader:
-    """Reads the streams of requests for a version; what it finds about a schema it keeps, since clients send the same. Threads
+    """Reads the streams of requests for a version; it caches what it finds about a schema, since clients repeat theirs. Threads
     may share it.
 
     Args:
@@ -43,10 +43,10 @@ class StreamReader:
         self._orders: dict[bytes, tuple[int, ...] | None] = {}
 
     def read(self, body: bytes, limits: RequestLimits) -> ArrowStream:
-        """Return a stream whose batches have memory for all that they say; what offsets say is not checked.
+        """Return a stream whose batches have enough memory for their declared lengths; offsets are not checked.
 
         Raises:
-            RequestError: it is no such stream, or compressed, or has too many rows.
+            RequestError: it is not such a stream, or compressed, or has too many rows.
         """
         try:
             check(body, limits)
@@ -82,12 +82,12 @@ class StreamReader:
         return pa.table(arrays, names=[column.name for column in self._inputs])
 
     def _order(self, body: bytes, schema: pa.Schema) -> tuple[int, ...] | None:
-        told = body[: 8 + struct.unpack_from("<I", body, 4)[0]]
-        if told not in self._orders:
+        schema_bytes = body[: 8 + struct.unpack_from("<I", body, 4)[0]]
+        if schema_bytes not in self._orders:
             if len(self._orders) >= MOST_SCHEMAS:
                 self._orders.clear()
-            self._orders[told] = order_of(schema, self._inputs)
-        return self._orders[told]
+            self._orders[schema_bytes] = order_of(schema, self._inputs)
+        return self._orders[schema_bytes]
 
 
 def order_of(schema: pa.Schema, inputs: Sequence[Input]) -> tuple[int, ...] | None:
@@ -106,11 +106,9 @@ def order_of(schema: pa.Schema, inputs: Sequence[Input]) -> tuple[int, ...] | No
 
 
 def unreadable(error: Exception) -> RequestError:
-    """Return what refuses a stream, for the error that reading it gave."""
+    """Return the error that refuses a stream, for the error that reading it raised."""
     return (
-        error
-        if isinstance(error, RequestError)
-        else RequestError(400, f"The body is no Arrow IPC stream that can be read: {error}")
+        error if isinstance(error, RequestError) else RequestError(400, f"The body is not a readable Arrow IPC stream: {error}")
     )
 
 
@@ -142,7 +140,7 @@ def check(body: bytes, limits: RequestLimits) -> None:
         marker, size = struct.unpack_from("<iI", body, at)
         at += 8
         if marker != -1:
-            raise RequestError(400, "The body is no Arrow IPC stream: a message must begin with 0xFFFFFFFF.")
+            raise RequestError(400, "The body is not an Arrow IPC stream: a message must begin with 0xFFFFFFFF.")
         if size == 0:
             return
         message = FlatTable(body[at : at + size], struct.unpack_from("<I", body, at)[0])

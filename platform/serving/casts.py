@@ -1,4 +1,4 @@
-"""Values of requests in the types of a model's columns: as CAST of Spark SQL makes them, where it loses nothing.
+"""Values of requests in the types of a model's columns: converted as by CAST of Spark SQL, where that is lossless.
 
 So 1, 1.0 and "1" are one value of a BIGINT column; in a STRING column they are '1', '1.0' and '1'.
 """
@@ -27,10 +27,10 @@ BRIEF = 60
 
 
 class MismatchError(Exception):
-    """A value that is none of its column's type.
+    """A value that does not fit its column's type.
 
     Attributes:
-        expected: what was, in words.
+        expected: what was expected, in words.
         got: the value, in words.
     """
 
@@ -42,7 +42,7 @@ class MismatchError(Exception):
 
 
 def cast_to(kind: pa.DataType) -> Cast:
-    """Return what casts a value of JSON or of Arrow, not None, to what pa.array takes for a type.
+    """Return a function that casts a value of JSON or of Arrow, not None, to what pa.array takes for a type.
 
     The function raises MismatchError.
     """

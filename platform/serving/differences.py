@@ -14,7 +14,7 @@ DIFFERENCES = (
     ("keys_extra", pa.list_(pa.int64())),
     ("slots_that_differ", pa.list_(pa.string())),
 )
-"""Columns of what differs: keys that were not served and are there offline, those that only were served, and their slots."""
+"""Columns of differences: keys that exist only offline, keys that were only served, and their slots."""
 
 Numbers = NDArray[np.int64]
 
@@ -31,7 +31,7 @@ def differences(served: pa.MapArray, offline: pa.MapArray) -> list[pa.Array]:
     """Return the columns of DIFFERENCES, for as many rows.
 
     Args:
-        served, offline: map<string, array<bigint>> by slot; a key that stands there several times counts so often.
+        served, offline: map<string, array<bigint>> by slot; a repeated key counts as often as it occurs.
     """
     names = pa.concat_arrays([served.keys, offline.keys]).dictionary_encode().dictionary
     one, other = flat(served, names), flat(offline, names)
@@ -67,7 +67,7 @@ def flat(maps: pa.MapArray, names: pa.Array) -> Flat:
     entries = np.diff(maps.offsets.to_numpy())
     if maps.null_count:
         entries = np.where(maps.is_valid().to_numpy(zero_copy_only=False), entries, 0)
-        maps = pa.array(maps.to_pylist(), maps.type)  # what is behind a NULL goes
+        maps = pa.array(maps.to_pylist(), maps.type)  # values behind a NULL are dropped
     first, last = maps.offsets[0].as_py(), maps.offsets[-1].as_py()
     numbers = pc.index_in(maps.keys.slice(first, last - first), names).to_numpy(zero_copy_only=False)
     items = maps.items.slice(first, last - first)

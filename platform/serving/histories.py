@@ -1,4 +1,5 @@
-"""Columns of requests that a service fills from histories: a request gives the user, and the service what the user did last."""
+"""Columns of requests that a service fills from histories: a request names the user, and the service adds the user's last
+events."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from ..histories.image import HistoryImage, as_numbers
 from ..histories.stored import IMAGE
 from .inputs import Input, by_lower_name
 from .refusal import RequestError
-from .served import POLL_SECONDS, STOP_SECONDS, Told
+from .served import POLL_SECONDS, STOP_SECONDS, Report
 
 if TYPE_CHECKING:
     from ..histories.stored import HistoryVersion, StoredHistories
@@ -50,7 +51,7 @@ class FilledColumn:
         self._take(version)
 
     def refresh(self) -> None:
-        """Take the newest version where there is another one; a request goes on with the one that it began with."""
+        """Switch to the newest version, if there is one; running requests keep theirs."""
         version = self._histories.newest(self._definition.name)
         if version is not None and version.number != self.number:
             self._take(version)
@@ -68,7 +69,7 @@ class FilledColumn:
             shared: where else the time of the request may be.
 
         Raises:
-            RequestError: the user or the time is none of the history's type.
+            RequestError: the user or the time does not fit the history's type.
         """
         own = by_lower_name(given)
         user = own.get(self._definition.partition.lower())
@@ -79,7 +80,7 @@ class FilledColumn:
         return {**given, self.column: image.last(key, self._before(given, shared, image), self.value).to_pylist()}
 
     def _before(self, given: Mapping[str, Any], shared: Mapping[str, Any], image: HistoryImage) -> int | None:
-        """Return the time of a request as a number: what it says, or now; None where times are numbers and it says none."""
+        """Return the time of a request as a number: the given one, or now; None where times are numbers and none is given."""
         name = self._definition.order
         values = {**{key.lower(): value for key, value in shared.items()}, **{key.lower(): v for key, v in given.items()}}
         if name.lower() in values:
@@ -100,12 +101,12 @@ class FilledColumns:
 
     Args:
         texts: see FilledColumn.
-        told: is given what goes wrong, a line each.
+        report: called with each problem, a line of text.
     """
 
-    def __init__(self, histories: StoredHistories, texts: Sequence[str], told: Told) -> None:
+    def __init__(self, histories: StoredHistories, texts: Sequence[str], report: Report) -> None:
         self.columns = [FilledColumn(histories, text) for text in texts]
-        self._told = told
+        self._report = report
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="xpsql serve: histories", daemon=True)
 
@@ -140,4 +141,4 @@ class FilledColumns:
             except (XpsqlError, OSError) as error:
                 if str(error) != failed:
                     failed = str(error)
-                    self._told(f"Still serving the histories that are in memory: {error}")
+                    self._report(f"Still serving the histories that are in memory: {error}")

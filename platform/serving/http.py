@@ -1,4 +1,4 @@
-"""The HTTP layer: from a method, a path, headers and a body to a status, headers and a body. No server is in it."""
+"""The HTTP layer: from a method, a path, headers and a body to a status, headers and a body. It contains no server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODEL = re.compile(r"/v2/models/([^/]+)(?:/versions/([0-9]{1,9}))?(/ready|/infer
 HEALTH = ("/v2/health/live", "/v2/health/ready")
 EXTENSIONS = ("binary_tensor_data",)
 WARMING_BYTES = 1 << 16
-"""Larger bodies are not kept to be asked again of the next version."""
+"""Larger bodies are not kept to warm up the next version."""
 
 
 class Response(NamedTuple):
@@ -61,10 +61,10 @@ class Service:
     """Answers requests. Threads may share it.
 
     Args:
-        token: what `Authorization: Bearer` must have, except for questions of health; None for no such header.
-        log: is given some of the scored requests; None for none.
-        broken: called while an error is handled that no request should cause.
-        fill: gives rows of JSON, and what they have in common, with the columns that histories fill.
+        token: what `Authorization: Bearer` must have, except for health checks; None: no token.
+        log: receives a sample of the scored requests; None for none.
+        broken: called while an internal error is handled.
+        fill: fills the columns of histories in rows of JSON, and in their common part.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class Service:
             require(method, "GET", "HEAD")
             if match:
                 loaded = self._served.find(unquote(match[1]), match[2])
-                return told(200, {"ready": True} if match[3] else metadata(loaded))
+                return json_response(200, {"ready": True} if match[3] else metadata(loaded))
             return self._general(path)
         except RequestError as error:
             return refused(error)
-        except Exception:  # a fault of ours ends no service; it is logged where the service runs
+        except Exception:  # an internal error does not end the service; it is logged
             self._broken()
-            return told(500, {"error": "The service failed to answer; its log says why."})
+            return json_response(500, {"error": "The service failed to answer; its log says why."})
 
     def refuse(self, error: RequestError) -> Response:
-        """Answer a request that is refused before its body was read."""
+        """Answer a request that is refused before its body is read."""
         return refused(error)
 
     def _general(self, path: str) -> Response:
         if path in HEALTH:
-            return told(200, {path.rpartition("/")[2]: True})
+            return json_response(200, {path.rpartition("/")[2]: True})
         if path == "/v2":
-            return told(200, {"name": "xpsql", "version": version("xpsql"), "extensions": list(EXTENSIONS)})
+            return json_response(200, {"name": "xpsql", "version": version("xpsql"), "extensions": list(EXTENSIONS)})
         if path == "/metrics":
             text = self._requests.text(self._served.all(), self._served.failures)
             return Response(200, {"content-type": METRICS}, text.encode())
@@ -146,7 +146,7 @@ class Service:
             return
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
-            raise RequestError(401, "This service wants its token: Authorization: Bearer <token>.")
+            raise RequestError(401, "This service requires its token: Authorization: Bearer <token>.")
 
 
 def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: RequestLimits, fill: Fill) -> Scoring:
@@ -187,7 +187,7 @@ def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits, fill: Fi
     predictions = loaded.predict_objects(rows, context or None)
     if predictions is None:
         predictions = loaded.predict(table())
-    response = told(200, {**instances.answer(predictions), "model_version": str(loaded.number)})
+    response = json_response(200, {**instances.answer(predictions), "model_version": str(loaded.number)})
     return Scoring(response, len(rows), table, predictions)
 
 
@@ -201,7 +201,7 @@ def score_tensors(loaded: Loaded, headers: Mapping[str, str], body: bytes, limit
 
 
 def metadata(loaded: Loaded) -> dict[str, Any]:
-    """Return what the Open Inference Protocol tells of a model."""
+    """Return the model metadata of the Open Inference Protocol."""
     return {
         "name": loaded.model,
         "versions": [str(loaded.number)],
@@ -229,12 +229,12 @@ def require(method: str, *wanted: str) -> None:
         raise RequestError(405, f"This path answers {' and '.join(wanted)}, not {method[:10]}.")
 
 
-def told(status: int, value: Mapping[str, Any] | Sequence[Any]) -> Response:
+def json_response(status: int, value: Mapping[str, Any] | Sequence[Any]) -> Response:
     return Response(status, {"content-type": JSON}, json.dumps(value).encode())
 
 
 def refused(error: RequestError) -> Response:
-    response = told(error.status, {"error": str(error)})
+    response = json_response(error.status, {"error": str(error)})
     if error.status == 401:
         response.headers["www-authenticate"] = "Bearer"
     return response

@@ -19,7 +19,7 @@ from .refusal import RequestError
 
 
 class Missing:
-    """Stands for a value that a row does not have; Arrow takes it for no value."""
+    """Marks a value that a row lacks; Arrow does not take it for a value."""
 
 
 MISSING = Missing()
@@ -27,7 +27,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True)
 class Input:
-    """A column of requests, and the type that its values have; `slot`: where it is scored as it is, else None."""
+    """A column of requests, and the type that its values have; `slot`: where it is scored unchanged, else None."""
 
     name: str
     slot: Slot | None
@@ -72,7 +72,7 @@ class Input:
         """Return values as Arrow converts them where that is what a CAST does; else None."""
         kind = self.type
         try:
-            if pa.types.is_integer(kind):  # Arrow would make 1 of 1.5, so it is asked first what there is
+            if pa.types.is_integer(kind):  # Arrow would make 1 of 1.5, so the inferred type is checked first
                 found = pa.array(values)
                 return found.cast(kind) if pa.types.is_integer(found.type) else None
             if pa.types.is_string(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):

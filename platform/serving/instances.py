@@ -23,17 +23,17 @@ def parsed(body: bytes, limits: RequestLimits) -> Any:
     """Return the JSON of a body.
 
     Raises:
-        RequestError: it is none, or nested too deep.
+        RequestError: it is not JSON, or nested too deep.
     """
     limits.check_depth(body)
     try:
         return json.loads(body.decode(), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"The body is no JSON: {error}.") from error
+        raise RequestError(400, f"The body is not JSON: {error}.") from error
 
 
 def refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no value of JSON; send it as a string")
+    raise ValueError(f"{name} is not a JSON value; send it as a string")
 
 
 def split(request: Any, limits: RequestLimits) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -69,7 +69,7 @@ def of_rows(rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], input
     """Return rows, and what all of them have in common, as the columns of a version.
 
     Raises:
-        RequestError: a column is missing, or a value is none of its column's type.
+        RequestError: a column is missing, or a value does not fit its column's type.
     """
     shared, first = by_lower_name(context), by_lower_name(rows[0]) if rows else {}
     arrays = []
@@ -89,7 +89,7 @@ def repeated(column: Input, value: Any, count: int) -> pa.Array:
     """Return one value for so many rows; a category is kept, and hashed, once.
 
     Raises:
-        RequestError: it is none of the column's type.
+        RequestError: it does not fit the column's type.
     """
     try:
         one = column.array([value])
@@ -102,20 +102,20 @@ def repeated(column: Input, value: Any, count: int) -> pa.Array:
 
 def answer(predictions: Mapping[str, pa.Array]) -> dict[str, Any]:
     """Return predictions as `:predict` answers: a number or vector each, or an object of them where there are several."""
-    lists = {name: told(column) for name, column in predictions.items()}
+    lists = {name: json_values(column) for name, column in predictions.items()}
     if len(lists) == 1:
         return {"predictions": next(iter(lists.values()))}
     return {"predictions": [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]}
 
 
-def told(column: pa.Array) -> list[Any]:
-    """Return predictions as JSON has them: null where they are no number; probabilities of classes as an object."""
+def json_values(column: pa.Array) -> list[Any]:
+    """Return predictions as JSON values: null where they are not numbers; probabilities of classes as an object."""
     if pa.types.is_map(column.type):
         return [{str(key): value for key, value in row} for row in column.to_pylist()]
     if not pa.types.is_floating(column.type) and not pa.types.is_fixed_size_list(column.type):
         return list(column.to_pylist())
     if pa.types.is_fixed_size_list(column.type):
-        size, values = column.type.list_size, told(column.flatten())
+        size, values = column.type.list_size, json_values(column.flatten())
         return [values[at : at + size] for at in range(0, len(values), size)]
     values = column.to_numpy(zero_copy_only=False)
     if np.isfinite(values).all():

@@ -1,4 +1,4 @@
-"""What rows of a version's columns are encoded to, slot by slot: how what was served is compared with what is read later."""
+"""The keys that rows are encoded to, slot by slot, to detect skew between served and offline features."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KEYS = pa.map_(pa.string(), pa.list_(pa.int64()))
 
 
 def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
-    """Return the keys of each row by slot: map<string, array<bigint>>, those of feature_key(slot, value).
+    """Return the keys of each row by slot, as feature_key(slot, value): map<string, array<bigint>>.
 
-    Of a continuous slot, a vector and an array of vectors it is the bits of the values as FLOAT. What is absent has none.
+    Of a continuous slot, a vector and an array of vectors it is the bits of the values as FLOAT. Absent values have none.
 
     Args:
         table: has the columns of `columns.inputs`.

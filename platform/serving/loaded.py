@@ -33,11 +33,11 @@ VALUES_PER_ROW = (8, 64)
 """Values of multi-valued slots per row of a batch that programs are compiled for; more take a slow first request."""
 NO_ROWS = pa.table({})
 STEP = 8
-"""Rows of features of a program are at most so many times those that a batch has, where all have fewer than they could."""
+"""A program is padded to at most so many times a batch's rows of features."""
 
 
 class Preset(Ladder):
-    """Sizes that are known before; those beyond are added as they come."""
+    """Sizes that are known before; larger ones are added as needed."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Loaded:
 
     Args:
         version: its files are needed while it is made, not after.
-        told: is given what went wrong with the version's images, a line each.
+        report: called with each problem of the version's images, a line of text.
         half: its rows are of 16 bits a float.
         bases: images of another version, which may serve it where it differs little.
 
@@ -100,14 +100,14 @@ class Loaded:
         inputs: the columns that requests have; streams: reads them from streams of Arrow.
         features: makes the columns that are scored of a table of them.
         outputs: the columns of its predictions.
-        created: when its training began, where the manifest tells; since: when it was loaded.
+        created: when its training began, where the manifest has it; since: when it was loaded.
 
     Raises:
         ModelError, StatementError: its parts or files cannot be used.
     """
 
     def __init__(
-        self, version: Version, told: Callable[[str], None], half: bool = False, bases: Sequence[MappedRows] = ()
+        self, version: Version, report: Callable[[str], None], half: bool = False, bases: Sequence[MappedRows] = ()
     ) -> None:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
@@ -119,7 +119,7 @@ class Loaded:
         self.streams = StreamReader(self.inputs)
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
-        self.weights = weights = weights_of(version, half, bases, told)
+        self.weights = weights = weights_of(version, half, bases, report)
         sizes = sizes_of(self.columns)
         self._scorer = scorer = Scorer(version, weights.pull, sizes)
         self._rows: RowScorer | None = None
@@ -148,7 +148,7 @@ class Loaded:
         return self._named(self._scorer.scored(self.features(table)))
 
     def predict_objects(self, rows: list[dict[str, Any]], context: dict[str, Any] | None) -> dict[str, pa.Array] | None:
-        """Return the predictions of rows of JSON; None where these have to be made a table of, to be scored or refused.
+        """Return the predictions of rows of JSON; None where a table has to be made of them, to be scored or refused.
 
         Args:
             context: columns that all rows have in common.
@@ -188,10 +188,10 @@ class Loaded:
         return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))
 
 
-def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], told: Callable[[str], None]) -> ImageWeights:
+def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], report: Callable[[str], None]) -> ImageWeights:
     """Return the rows of a version: over the images of another one, or from its own."""
     found = overlaid(version, bases) if bases else None
     if found is not None:
         return found
-    images = images_of(version, half, told)
+    images = images_of(version, half, report)
     return ImageWeights(version, images, [None] * len(images))

@@ -1,4 +1,4 @@
-"""What the service counts, as Prometheus reads it."""
+"""Metrics of the service, for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .loaded import Loaded
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""Upper ends of the parts of the histogram of latencies, in seconds."""
+"""Upper bounds of the latency histogram's buckets, in seconds."""
 
 
 class Requests:
@@ -26,7 +26,7 @@ class Requests:
         self._seconds: Counter[str] = Counter()
 
     def add(self, model: str, status: int, rows: int, seconds: float) -> None:
-        """Count a request for a model, an empty name where it named none that is here."""
+        """Count a request for a model, an empty name where it named no served model."""
         with self._lock:
             self._requests[model, status] += 1
             if status == 200:
@@ -67,7 +67,7 @@ def versions(served: Iterable[Loaded], failures: Mapping[str, int]) -> Iterator[
         if one.created is not None:
             age = (now - one.created).total_seconds()
             yield f'xpsql_model_age_seconds{{model="{escaped(one.model)}"}} {age:.3f}'
-    yield from head("xpsql_model_load_failures_total", "counter", "Looks at the warehouse that ended in an error.")
+    yield from head("xpsql_model_load_failures_total", "counter", "Polls of the warehouse that failed.")
     for one in served:
         yield f'xpsql_model_load_failures_total{{model="{escaped(one.model)}"}} {failures.get(one.model.lower(), 0)}'
 

@@ -1,4 +1,4 @@
-"""What the service refuses, with the status of HTTP that says so, and the limits that it checks before it parses."""
+"""Refusals of the service with their HTTP status, and the limits that it checks before it parses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RequestLimits:
     rows: int = 16_384
 
     def check_body(self, count: int) -> None:
-        """Refuse a body of so many bytes if that is too many.
+        """Refuse a body that is too large.
 
         Raises:
             RequestError: it is.
@@ -46,7 +46,7 @@ class RequestLimits:
             )
 
     def check_rows(self, count: int) -> None:
-        """Refuse so many rows if they are too many; see check_body."""
+        """Refuse too many rows; see check_body."""
         if count > self.rows:
             raise RequestError(413, f"A request may have {self.rows:,} rows and this one has {count:,}. Send several.")
 

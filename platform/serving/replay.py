@@ -1,4 +1,4 @@
-"""ML.REPLAY: what the service answered beside what the same rows give offline, by prediction and by key."""
+"""ML.REPLAY: served predictions and keys compared with the same rows scored offline."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ class Replay:
     """Logged requests scored again by a version, checked and to be written.
 
     Attributes:
-        schema: the query's columns, without what was served; served, offline, difference, and those of DIFFERENCES.
+        schema: the query's columns, without what was served; served, offline, difference, and the columns of DIFFERENCES.
 
     Raises:
-        StatementError: the query cannot run, lacks a column of the model or of the log, or has one that is named as a result.
+        StatementError: the query cannot run, lacks a column of the model or of the log, or has a column with the name of a
+            result.
     """
 
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
@@ -113,7 +114,7 @@ class Replay:
 
 
 def distance(served: pa.Array, offline: pa.Array) -> pa.Array:
-    """Return how far two predictions are apart, of several the most; NULL where what was served has another length."""
+    """Return the difference of two predictions, the largest of several; NULL where what was served has another length."""
     if not pa.types.is_list(offline.type):
         return apart(served, offline)
     same = pc.equal(pc.list_value_length(served), pc.list_value_length(offline)).fill_null(False)

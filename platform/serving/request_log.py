@@ -22,7 +22,7 @@ from .loaded import Loaded
 AT, KEYS_COLUMN, PREDICTION, LATENCY = "served_at", "served_keys", "served_prediction", "served_latency_seconds"
 MODEL, VERSION = "served_model", "served_version"
 WAITING = 256
-"""Requests that wait to be written; while so many do, others are left out."""
+"""The most requests that wait to be written; further ones are not logged."""
 ROWS, BYTES, SECONDS = 100_000, 1 << 26, 60.0
 """A file is written for so many rows or bytes, or when its first ones are so old."""
 STOP_SECONDS = 30.0
@@ -45,11 +45,11 @@ class RequestLog:
 
     Args:
         fraction: of the requests, drawn at random, in [0, 1].
-        told: is given what goes wrong, a line each.
+        report: called with each problem, a line of text.
     """
 
-    def __init__(self, folder: Path, fraction: float, told: Callable[[str], None]) -> None:
-        self._folder, self._fraction, self._told = folder, fraction, told
+    def __init__(self, folder: Path, fraction: float, report: Callable[[str], None]) -> None:
+        self._folder, self._fraction, self._report = folder, fraction, report
         self._entries: queue.Queue[Entry | None] = queue.Queue(WAITING)
         self._kept: dict[Loaded, list[pa.Table]] = {}
         self._rows = self._bytes = 0
@@ -70,7 +70,7 @@ class RequestLog:
     def offer(
         self, loaded: Loaded, table: Callable[[], pa.Table], predictions: dict[str, pa.Array], latency_seconds: float
     ) -> None:
-        """Take a scored request, or not; never waits.
+        """Log a scored request, or drop it; never waits.
 
         Args:
             table: gives its rows, in the columns of the version.
@@ -83,7 +83,7 @@ class RequestLog:
             self.left_out += 1
 
     def stop(self) -> None:
-        """Write what was taken, and end."""
+        """Write the pending requests, and end."""
         if self._thread.is_alive():
             self._entries.put(None, timeout=STOP_SECONDS)
             self._thread.join(STOP_SECONDS)
@@ -100,7 +100,7 @@ class RequestLog:
             except queue.Empty:
                 pass
             except Exception as error:  # of one request: others are logged
-                self._told(f"A request was not logged: {type(error).__name__}: {error}")
+                self._report(f"A request was not logged: {type(error).__name__}: {error}")
             old = time.monotonic() - self._since >= SECONDS
             if ended or old or self._rows >= ROWS or self._bytes >= BYTES:
                 self._write()
@@ -110,7 +110,7 @@ class RequestLog:
             try:
                 write(self._folder / f"{MODEL}={loaded.model}" / f"{VERSION}={loaded.number}", tables)
             except (OSError, pa.ArrowException) as error:
-                self._told(f"Requests for {loaded.model} were not logged in {self._folder}: {error}")
+                self._report(f"Requests for {loaded.model} were not logged in {self._folder}: {error}")
         self._kept, self._rows, self._bytes, self._since = {}, 0, 0, time.monotonic()
 
 

@@ -50,7 +50,7 @@ def row_scorer(
 
 
 def described_columns(columns: Columns, inputs: Sequence[Input], scales: Scales) -> Described | None:
-    """Return the columns of requests as native code takes them; None where it does not read one, or one is crossed."""
+    """Return the columns of requests for native code; None where it cannot read one, or one is crossed."""
     slots = [column.slot for column in inputs if column.slot is not None]
     letters = [LETTERS.get(element_of(column.type)) for column in inputs]
     if None in letters or columns.crosses or any(isinstance(kind_named(slot.kind), APART) for slot in slots):
@@ -73,7 +73,7 @@ def intercept_of(columns: Columns) -> int | None:
 
 
 class RowBatches:
-    """Rows of requests as batches of a network, made natively; None where a row has to be made a table of first.
+    """Rows of requests as batches of a network, made natively; None where a table has to be made of a row first.
 
     Args:
         columns, inputs: of the version.
@@ -136,7 +136,7 @@ class RowBatches:
 def row_batches(
     algorithm: Algorithm, columns: Columns, inputs: Sequence[Input], scales: Scales, sizes: Padding
 ) -> RowBatches | None:
-    """Return what makes batches of requests for a network; None where its rows have more to them than their slots' values."""
+    """Return the maker of a network's batches from requests; None where rows need more than their slots' values."""
     augmented = isinstance(algorithm.learns, Online) and any(augment.scores for augment in algorithm.learns.augment)
     if augmented or columns.offered or columns.sides or algorithm.tree is not None or isinstance(algorithm.learns, Packaged):
         return None

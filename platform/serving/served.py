@@ -21,34 +21,34 @@ POLL_SECONDS = 1.0
 STOP_SECONDS = 30.0
 
 BLOCKS = 64
-"""MiB of images that are compared with their checksums at each look at the warehouse."""
+"""MiB of images that are verified against their checksums at each poll of the warehouse."""
 RECENT = 256
-"""So many of the last requests of a model a new version answers before it takes the last one's place."""
+"""How many of a model's last requests a new version answers to warm up, before it replaces the old one."""
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 Replay = Callable[[Loaded], object]
-"""Asks a version what a request has asked; raises RequestError where it refuses it."""
+"""Replays a request on a version; raises RequestError where it refuses it."""
 
 
 class Served:
     """Models by name, each a version in memory; a thread follows the warehouse.
 
-    A new version is loaded, its programs are compiled and it answers the last requests beside the last one, which answers
-    meanwhile; then one reference is set. A request keeps the version that it began with.
+    A new version is loaded, its programs are compiled and it is warmed up with the last requests, while the old one still
+    serves; then one reference is swapped. A request keeps the version that it began with.
 
     Args:
         models: of the warehouse.
         names: of the models.
         number: the version of all of them; None for the one that is served: promoted, or the newest that is ready.
-        told: is given what happens, a line each.
+        report: called with each event, a line of text.
         half: rows are of 16 bits a float.
 
     Raises:
         ModelError, StatementError: a version is absent or cannot be loaded.
     """
 
-    def __init__(self, models: Catalog, names: Sequence[str], number: int | None, told: Told, half: bool = False) -> None:
-        self._models, self._number, self._told, self._half = models, number, told, half
+    def __init__(self, models: Catalog, names: Sequence[str], number: int | None, report: Report, half: bool = False) -> None:
+        self._models, self._number, self._report, self._half = models, number, report, half
         self._looked: dict[Loaded, int] = {}
         self._loaded: dict[str, Loaded] = {}
         self._failed: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Served:
             number: the version that a request names, as its path has it.
 
         Raises:
-            RequestError: another one is, or none.
+            RequestError: another one is served, or none.
         """
         loaded = self._loaded.get(name.lower())
         if loaded is None:
@@ -97,7 +97,7 @@ class Served:
         self._recent[loaded.model.lower()].append(replay)
 
     def refresh(self) -> None:
-        """Look once for versions that are served instead of those in memory, and put them in their places."""
+        """Poll once for versions that replace the ones in memory, and swap them in."""
         for key, loaded in list(self._loaded.items()):
             try:
                 damaged = self._damage(loaded)
@@ -112,30 +112,30 @@ class Served:
             self._failed.pop(key, None)
             self._looked.pop(loaded, None)
             if damaged is None:
-                self._told(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
+                self._report(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
 
     def _is_current(self, loaded: Loaded) -> bool:
-        """Return whether a version is still the one that is served; yes where no version is, and of one that is pinned."""
+        """Return whether a version is still the served one; also true where no version is served, or this one is pinned."""
         if self._number is not None or (number := self._models.served(loaded.model)) is None:
             return True
         return number == loaded.number and self._models.find(loaded.model, number).manifest.training == loaded.training
 
     def _damage(self, loaded: Loaded) -> Path | None:
-        """Compare some blocks of a version's images with their checksums; return one that is damaged, which is removed."""
+        """Verify some blocks of a version's images against their checksums; return a damaged image, which is removed."""
         first = self._looked.get(loaded, 0)
         self._looked[loaded] = first + BLOCKS if first + BLOCKS < loaded.weights.blocks else 0
         if (path := loaded.weights.damage(range(first, first + BLOCKS))) is not None:
-            self._told(f"The image {path} is damaged and is made again.")
+            self._report(f"The image {path} is damaged and is made again.")
             with suppress(OSError):
                 path.unlink()
         return path
 
     def _load(self, name: str, bases: Sequence[MappedRows]) -> Loaded:
         with self._models.reading(name, self._number) as version:
-            return Loaded(version, self._told, self._half, bases)
+            return Loaded(version, self._report, self._half, bases)
 
     def _warm(self, key: str, fresh: Loaded) -> None:
-        """Let a version answer the last requests, so that the pages and programs that these need are in memory."""
+        """Warm up a version with the last requests, so that the pages and programs that they need are in memory."""
         for replay in self._recent[key].copy():
             if self._stopping.is_set():
                 return
@@ -143,16 +143,16 @@ class Served:
                 replay(fresh)
 
     def _note(self, key: str, loaded: Loaded, problem: str) -> None:
-        """Count a version that could not be loaded, and tell it once."""
+        """Count a version that could not be loaded, and report it once."""
         self.failures[key] += 1
         if self._failed.get(key) != problem:
             self._failed[key] = problem
-            self._told(f"Still serving {loaded.model} v{loaded.number}: {problem}")
+            self._report(f"Still serving {loaded.model} v{loaded.number}: {problem}")
 
     def _follow(self) -> None:
         while not self._stopping.wait(POLL_SECONDS):
             try:
                 self.refresh()
-            except Exception as error:  # a service that lives tells it, and goes on with what it has
+            except Exception as error:  # a running service reports it, and goes on with what it has
                 for key, loaded in self._loaded.items():
                     self._note(key, loaded, f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""The server in front of `handle`: granian, in this process, by its protocol RSGI."""
+"""The HTTP server in front of `handle`: granian, in this process, by its protocol RSGI."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def require_granian() -> None:
 
 
 def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
-    """Answer requests until the process is asked to stop (SIGTERM, SIGINT); those under way are answered.
+    """Answer requests until the process is asked to stop (SIGTERM, SIGINT); running requests are answered.
 
     Args:
-        ready: called when requests can come.
+        ready: called when the service accepts requests.
     """
     asyncio.run(answer(service, listening, ready))
 
@@ -109,9 +109,9 @@ async def received(protocol: Any, headers: dict[str, str], service: Service) -> 
     Raises:
         RequestError: it is longer.
     """
-    told = headers.get("content-length", "")
-    if told.isascii() and told.isdigit() and len(told) < MOST_DIGITS:
-        service.limits.check_body(int(told))
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS:
+        service.limits.check_body(int(length))
     pieces, size = [], 0
     async for piece in protocol:
         size += len(piece)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from .inputs import Input, by_lower_name
-from .instances import parsed, told
+from .instances import json_values, parsed
 from .refusal import RequestError, RequestLimits
 
 LENGTH_HEADER = "inference-header-content-length"
@@ -57,10 +57,11 @@ def request_of(body: bytes, header_bytes: str | None, limits: RequestLimits) -> 
     """Return the request of a body.
 
     Args:
-        header_bytes: the header Inference-Header-Content-Length, where it was sent: the bytes of JSON before those of tensors.
+        header_bytes: the header Inference-Header-Content-Length, where it was sent: the bytes of JSON before the bytes of
+            tensors.
 
     Raises:
-        RequestError: it is none of the protocol.
+        RequestError: it does not follow the protocol.
     """
     size = len(body)
     if header_bytes is not None:
@@ -77,10 +78,10 @@ def request_of(body: bytes, header_bytes: str | None, limits: RequestLimits) -> 
         tensor, rest = tensor_of(described, rest)
         limits.check_rows(tensor.rows)
         if tensor.name.lower() in tensors:
-            raise RequestError(400, f"The tensor {tensor.name} is there twice.")
+            raise RequestError(400, f"The tensor {tensor.name} occurs twice.")
         tensors[tensor.name.lower()] = tensor
     if rest:
-        raise RequestError(400, f"{len(rest)} bytes follow those of the tensors; binary_data_size tells how many a tensor has.")
+        raise RequestError(400, f"{len(rest)} bytes follow the tensors; binary_data_size gives the bytes of each.")
     outputs = request.get("outputs")
     if outputs is not None and not (
         isinstance(outputs, list) and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in outputs)
@@ -172,7 +173,7 @@ def table_of(request: InferRequest, inputs: Sequence[Input], limits: RequestLimi
     """Return the rows of a request as the columns of a version.
 
     Raises:
-        RequestError: a tensor is missing, has another shape, or values that are none of its column's type.
+        RequestError: a tensor is missing, has another shape, or values that do not fit its column's type.
     """
     tensors = request.tensors
     used = [tensors[column.name.lower()] for column in inputs if column.name.lower() in tensors]
@@ -211,7 +212,7 @@ def column_of(tensor: Tensor, lengths: Tensor | None, column: Input, limits: Req
 
 
 def cut(values: Sequence[Any], tensor: Tensor, lengths: Tensor | None) -> list[list[Any]]:
-    """Return the elements of each row, as many as `lengths` tells."""
+    """Return the elements of each row, as many as `lengths` says."""
     width = tensor.shape[1]
     counts = [width] * tensor.rows if lengths is None else list(lengths.values)
     if len(counts) != tensor.rows or not all(isinstance(n, int | np.integer) and 0 <= n <= width for n in counts):
@@ -239,7 +240,7 @@ def answer(request: InferRequest, predictions: Mapping[str, pa.Array], model: st
             pieces.append(values.to_numpy(zero_copy_only=False).astype("<f4" if vectors else "<f8").tobytes())
             output["parameters"] = {"binary_data_size": len(pieces[-1])}
         else:
-            output["data"] = told(values)
+            output["data"] = json_values(values)
         outputs.append(output)
     answered: dict[str, Any] = {"model_name": model, "model_version": str(version), "outputs": outputs}
     if request.id is not None:

@@ -1,4 +1,4 @@
-"""The columns of requests, and the features that TRANSFORM makes of them."""
+"""The columns of requests, and the features that TRANSFORM computes from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def inputs_of(features: Sequence[Input], transform: Transform | None) -> tuple[I
 def features_of(
     features: Sequence[Input], inputs: Sequence[Input], transform: Transform | None
 ) -> Callable[[pa.Table], pa.Table]:
-    """Return what makes the columns that are scored of those that requests have."""
+    """Return a function that makes the scored columns from the columns of requests."""
     if transform is None:
         return lambda table: table
     computed = transform.computed

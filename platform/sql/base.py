@@ -36,7 +36,7 @@ class Statement(NamedTuple):
 
     Attributes:
         name: its leading keywords, "SHOW MODELS"; a statement is chosen by the longest match.
-        grammar: its form, as docs and DESCRIBE print it.
+        grammar: its syntax, as docs and DESCRIBE print it.
         help: one line.
         parse: reads the rest after the keywords; leaves the cursor at the end of the statement.
     """
@@ -55,11 +55,11 @@ class Call(NamedTuple):
         version: as written, or None for the one served.
         data: the data's query (`SELECT * FROM t` for a table), or None where no data is given; run it under
             `data.locating()`, so that its errors get their place in the statement.
-        arguments: what follows, in order: a bare name, a literal or a query each.
+        arguments: what follows, in order: each a bare name, a literal or a query.
         other: a second model and its version, where a function compares two.
-        items: the query of ITEMS, as `data`; None where it is not written.
-        exclude: the column that EXCLUDE names; None where it is not written.
-        group: the column that GROUP names; None where it is not written.
+        items: the query of ITEMS, as `data`; None without ITEMS.
+        exclude: the column that EXCLUDE names; None without EXCLUDE.
+        group: the column that GROUP names; None without GROUP.
         vectors: the queries of VECTORS by their names, each as `data`.
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
@@ -102,7 +102,7 @@ class Call(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """The result of a call that takes long: what it will be, so that the statement around is checked before work starts.
+    """The deferred result of a long call: its schema is known, so that the statement around is checked before work starts.
 
     Attributes:
         schema: the columns that the statement may name.
@@ -118,20 +118,20 @@ class TableFunction(NamedTuple):
 
     Attributes:
         name: the word after `ML.`, "PREDICT".
-        grammar: its form, as docs print it.
+        grammar: its syntax, as docs print it.
         help: one line.
         data: whether it takes TABLE t | (query): "required", "optional" or "none".
         arguments: what the arguments after that are, for messages: ("a slot", "a value", "k"); all are required
             where there is no default.
-        run: gives the rows, the query of the rows, or what makes them.
+        run: returns the rows, the query of the rows, or a Pending result.
         model: whether it takes MODEL name: "required", "optional" or "none".
         items: it takes [, ITEMS (query)] [, EXCLUDE column]: "after" the arguments, or "before" them, which then come with
             ITEMS alone; "" takes none.
         queries: an argument may be TABLE t | (query); `Call.arguments` has it as `Call.data` is.
         other: it takes a second MODEL name [VERSION n] after the first.
         group: it takes [, GROUP column] after the arguments.
-        vectors: it takes [, VECTORS name AS (query)] after data, in place of those that the version has.
-        default: the arguments where none is written.
+        vectors: it takes [, VECTORS name AS (query)] after data, in place of the version's own.
+        default: the arguments where none are written.
     """
 
     name: str

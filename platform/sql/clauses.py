@@ -55,14 +55,14 @@ class Given(NamedTuple):
 
 
 Clauses = Mapping[str, Value]
-"""Clause to what it says: the reader's result and the position of the clause."""
+"""Clause -> the reader's result and the position of the clause."""
 
 
 def read_clauses(cursor: Cursor) -> Clauses:
     """Read clauses up to AS, which is read too.
 
     Raises:
-        StatementError: something that is no clause, or a clause given twice.
+        StatementError: a word that is not a clause, or a clause given twice.
     """
     clauses: dict[str, Value] = {}
     while not cursor.accept("AS"):
@@ -226,14 +226,15 @@ JUDGED = {"EVALUATE": "evaluate", "VALIDATE": "validate", "RELEASE": "release"}
 """Clauses that judge a training, with the plan's field of each."""
 
 PUBLISHED = {"PUBLISH": "publish", "RETAIN": "retain"}
-"""Clauses that say when versions come and go, with the plan's field of each; CONTINUE does not take them over."""
+"""Clauses that control when versions are published and dropped, with the plan's field of each; CONTINUE does not inherit
+them."""
 
 ROLES = {"LABEL": "labels", "LATE": "late", "WEIGHT": "weight", "TIME": "time", "GROUP": "group", "IGNORE": "ignore"}
 """Clauses that give columns a role, with the plan's field of each."""
 
 
 def check_release(release: Condition | None, evaluated: bool, validated: bool, clauses: Clauses) -> None:
-    """Refuse RELEASE WHEN without the metrics that it judges.
+    """Refuse RELEASE WHEN without a clause that provides the metrics that it judges.
 
     Args:
         release: the condition that the training would have.
@@ -247,16 +248,16 @@ def check_release(release: Condition | None, evaluated: bool, validated: bool, c
     held_out = any(name.startswith(VALIDATION) for name in names)
     position = clauses["RELEASE"].position if "RELEASE" in clauses else None
     if held_out and not validated:
-        raise StatementError("RELEASE WHEN needs VALIDATE ON: it judges the metrics of rows held out. Add it.", position)
+        raise StatementError("RELEASE WHEN needs VALIDATE ON: it judges metrics of the validation rows. Add it.", position)
     of_windows = {"examples", *metric_names(grouped=True)}.intersection(names)
     if not evaluated and (of_windows or not validated):
-        either = "Add it, or judge validation.auc and the like" if validated else "Add it"
-        raise StatementError(f"RELEASE WHEN needs EVALUATE EVERY: it judges those metrics. {either}.", position)
+        either = "Add it, or judge validation.auc or the like" if validated else "Add it"
+        raise StatementError(f"RELEASE WHEN needs EVALUATE EVERY: it judges the metrics of its windows. {either}.", position)
 
 
 @contextmanager
 def placing(given: Clauses, query: Passage) -> Iterator[None]:
-    """Give errors their place in the script: that of their subject, or one in the query."""
+    """Place errors in the script: at their subject, or inside the query."""
     try:
         yield
     except StatementError as error:
@@ -265,7 +266,8 @@ def placing(given: Clauses, query: Passage) -> Iterator[None]:
 
 
 def place_of(subject: Subject, given: Clauses) -> Position | None:
-    """Return where a subject stands: its option, else its part, else its clause; None where the statement has none of them."""
+    """Return the position of a subject: of its option, else its part, else its clause; None where the statement has none of
+    them."""
     clause = given.get(subject.clause)
     if clause is None:
         return None
@@ -288,7 +290,7 @@ def algorithm(given: Given) -> Use:
 
 
 def without_labels(algorithm: Use, given: Clauses) -> dict[str, Any]:
-    """Return the labels of an algorithm that learns from none, as fields of a plan; nothing for the others.
+    """Return the labels of an algorithm that learns without labels, as fields of a plan; nothing for others.
 
     Raises:
         StatementError: it learns from none, and LABEL names one; or from what was taken, and it names more than one.

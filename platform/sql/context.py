@@ -1,4 +1,4 @@
-"""What statements and table functions use of the session that runs them."""
+"""The part of a session that statements and table functions use."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 class StatementContext(Protocol):
-    """What a command runs in: a session, or whatever else has these.
+    """The context of a command: a session, or any object with these attributes.
 
     Attributes:
         engine: runs queries.
         models: the models of the warehouse.
         reporter: receives the progress of trainings.
-        resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
+        resumes: whether a statement whose training was interrupted resumes it instead of starting again.
     """
 
     engine: Engine

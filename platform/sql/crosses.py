@@ -18,7 +18,7 @@ def read_crosses(cursor: Cursor) -> dict[str, Value]:
     """Read (term, ...), each under its text.
 
     Raises:
-        StatementError: a term that combines one slot, more than four, or one with itself, or is there twice.
+        StatementError: a term combines one slot, more than four, or a slot with itself, or occurs twice.
     """
     terms: dict[str, Value] = {}
     cursor.expect("(")

@@ -36,7 +36,7 @@ class Applied(NamedTuple):
 def applied(
     plan: Plan, query: Passage, stream: streams.Streamed | None, written: Written | None, context: StatementContext
 ) -> Applied:
-    """Put a statement's TRANSFORM, or that of the version that it continues, around its query.
+    """Put TRANSFORM, the statement's or the continued version's, around the query.
 
     Args:
         plan: has the version's list.
@@ -101,7 +101,7 @@ def check_roles(written: Written, passing: Sequence[str]) -> None:
 
 
 def check_columns(written: Written, schema: pa.Schema) -> None:
-    """Refuse a column that * gives too, and one that is not there.
+    """Refuse a column that * gives too, and a column that the query lacks.
 
     Raises:
         StatementError: says what to write.
@@ -192,7 +192,7 @@ def constants(calls: Sequence[ConstantCall], query: Passage, context: StatementC
 
 
 def aggregate_of(call: ConstantCall, query: Passage) -> Passage:
-    """Return an aggregate whose argument counts as written where it stands."""
+    """Return an aggregate; errors in its argument are placed where it was written."""
     aggregate = CONSTANTS[call.name].aggregate
     assert aggregate is not None
     before, _, after = aggregate("\0", call.number).partition("\0")

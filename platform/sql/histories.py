@@ -43,14 +43,14 @@ def calls_in(tokens: Sequence[Token]) -> list[int]:
 
 
 def unknown(name: str) -> None:
-    """Tell of no history: for a text that is checked before it runs."""
+    """Find no history: for a text that is checked before it runs."""
 
 
 def written_out(passage: Passage, find: Callable[[str], KeptHistory | None]) -> Passage:
     """Return a text whose calls of HISTORY are plain Spark SQL.
 
     Args:
-        find: gives the history of a name; None where any will do. Raises StatementError where there is none.
+        find: returns the history of a name; None where any will do. Raises StatementError where there is none.
 
     Raises:
         StatementError: a call is not complete, or stands where none can; with its place.
@@ -265,7 +265,7 @@ class Selected:
 
     @contextmanager
     def _placing(self, index: int) -> Iterator[None]:
-        """Give errors the place of a token: what is read here is made of pieces of the text."""
+        """Place errors at a token: what is parsed here is made of pieces of the text."""
         try:
             yield
         except StatementError as error:

@@ -21,7 +21,7 @@ GRAMMAR = f"""\
 HISTORY(e.value, n [, INTERVAL n DAYS]) [FILTER (WHERE condition)] ... FROM t {JOIN}"""
 HELP = (
     "The last n values of the rows of a partition that are strictly earlier, the oldest first: an array, for the columns of a "
-    "SELECT without GROUP BY and DISTINCT. NULL values are passed over."
+    "SELECT without GROUP BY and DISTINCT. NULL values are skipped."
 )
 """What docs print."""
 
@@ -44,7 +44,7 @@ class KeptHistory(NamedTuple):
 
 
 class HistoryJoin(NamedTuple):
-    """What HISTORY JOIN joins: a relation, and what ON says of rows and of events."""
+    """The operands of HISTORY JOIN: a relation, and the conditions of ON about rows and events."""
 
     relation: str
     row: EventKey
@@ -56,7 +56,7 @@ class Reader(NamedTuple):
 
     Attributes:
         carry: gives the column that has an expression over the SELECT's rows.
-        find: gives the history of a name; None where any will do.
+        find: returns the history of a name; None where any will do.
         joined: what HISTORY JOIN joins; None without.
     """
 

@@ -1,4 +1,4 @@
-"""What a statement takes over from a version's manifest, as a statement would give it."""
+"""Settings inherited from a version's manifest, in the form of a statement."""
 
 from __future__ import annotations
 

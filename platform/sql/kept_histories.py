@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def kept_in(context: StatementContext) -> Callable[[str], KeptHistory]:
-    """Return what finds the histories of a warehouse."""
+    """Return a function that finds the histories of a warehouse."""
 
     def find(name: str) -> KeptHistory:
         from ..histories.stored import StoredHistories

@@ -1,4 +1,5 @@
-"""Which columns of a call's result the statement around it can need, so that ML.PREDICT carries no others."""
+"""Projection pushdown: which columns of a call's result the statement around it can need, so that ML.PREDICT carries no
+others."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ class NoTableError(Exception):
 def needed_columns(statement: str, view: str) -> frozenset[str] | None:
     """Return the names that can mean a column of `view` in a statement, in lower case; None: all columns.
 
-    The names are those of the SELECT that reads the view, so there can be too many of them, never too few.
+    These are all names in the SELECT that reads the view, so there can be too many, never too few.
 
     Raises:
         NoTableError: the view stands for a value.
@@ -25,7 +26,7 @@ def needed_columns(statement: str, view: str) -> frozenset[str] | None:
     try:
         tree = parse_one(statement, read="spark")
     except SqlglotError:
-        return None  # the engine reads the statement next, and says what is wrong with it
+        return None  # the engine parses the statement next, and reports what is wrong
     table = next((table for table in tree.find_all(exp.Table) if table.name == view), None)
     if table is None and any(part.name == view for column in tree.find_all(exp.Column) for part in column.parts):
         raise NoTableError
@@ -43,7 +44,7 @@ def takes_all(select: exp.Select, table: exp.Table) -> bool:
 
 
 def stars(select: exp.Select) -> Iterator[exp.Star]:
-    """Find the stars of a SELECT, not those of the queries inside it."""
+    """Find the stars of a SELECT, but not of queries inside it."""
     for node in select.walk(prune=lambda node: node is not select and isinstance(node, exp.Query)):
         if isinstance(node, exp.Star):
             yield node

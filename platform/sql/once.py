@@ -1,8 +1,8 @@
-"""WITH (once = 'name'): what a line of versions has learned under a name is not learned again.
+"""WITH (once = 'name'), an idempotency key: what a line of versions has learned under a name is not learned again.
 
-A line is a version and those that it goes on from. Its names stand in the newest one's manifest, so that they outlive the
-versions that `VERSIONS RETAIN LAST n` drops. A version that failed, was interrupted or is held and not promoted is in no line
-that goes on, so a job that is retried after one learns its data.
+A line is a version and its ancestors. Its names stand in the newest one's manifest, so that they outlive the
+versions that `VERSIONS RETAIN LAST n` drops. A version that failed, was interrupted, or is held and not promoted is in no line
+that continues, so a job that is retried after it learns its data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def own_name(version: Version) -> str | None:
 
 
 def has_learned(version: Version, name: str | None) -> bool:
-    """Return whether a version or one that it goes on from learned under a name."""
+    """Return whether a version or one of its ancestors learned under a name."""
     return name is not None and name in version.manifest.once
 
 
@@ -50,10 +50,10 @@ def answer(version: Version) -> pa.Table:
 
 
 def parent_to_replace(models: Catalog, newest: Version, name: str) -> Version:
-    """Return the version that OR REPLACE goes on from: the parent of the newest, which learned under the name.
+    """Return the version that OR REPLACE continues: the parent of the newest, which learned under the name.
 
     Raises:
-        StatementError: an older version learned it, or the newest goes on from none that is there.
+        StatementError: an older version learned it, or the newest continues no existing version.
     """
     model, version = newest.manifest.model, learner(models, newest, name)
     if version.number != newest.number:

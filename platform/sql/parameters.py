@@ -1,4 +1,4 @@
-"""Bound parameters: `?` by order, `:name` by name. A value takes its token's place as a literal of its type."""
+"""Bound parameters: `?` by order, `:name` by name. Each value replaces its token as a literal of its type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def bound(passage: Passage, tokens: Sequence[Token], parameters: Parameters | No
         parameters: a sequence for `?`, a mapping for `:name`; None leaves both to the engine.
 
     Raises:
-        StatementError: a value is lacking or left over, or has no literal.
+        StatementError: a value is missing or left over, or has no literal.
     """
     if parameters is None:
         return []
@@ -69,7 +69,7 @@ def names(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
 
 
 def written(passage: Passage, start: int, shown: str, value: Any) -> str:
-    """Return a value as a literal, which stays one whatever stands around it."""
+    """Return a value as a literal that is safe in any context."""
     text = literal_of(value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value)
     if text is None:
         message = f"A parameter is {VALUES}; got {type(value).__name__}. Register a frame with session.register."

@@ -41,7 +41,7 @@ CREATE_VIEW = re.compile(r"CREATE (OR REPLACE )?(GLOBAL )?(TEMP |TEMPORARY )?VIE
 
 @dataclass(frozen=True)
 class CallSite:
-    """A call as written: where it starts and ends in the text around it, and what it is given."""
+    """A call as written: where it starts and ends in the text around it, and its arguments."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ class CallSite:
 
 @dataclass(frozen=True)
 class Query:
-    """A statement of the engine's, with the calls in it; a command."""
+    """A statement of the engine, with the calls in it; a command."""
 
     passage: Passage
     calls: tuple[CallSite, ...]
@@ -80,7 +80,7 @@ class Query:
 
     @contextmanager
     def expanded(self, context: StatementContext) -> Iterator[Passage]:
-        """Run the calls and give the text that reads their results, which stay until the end of the block."""
+        """Run the calls and yield the text that reads their results, which stay until the end of the block."""
         if holds_history(self.passage):
             with Query.of(written_out(self.passage, kept_in(context))).expanded(context) as passage:
                 yield passage
@@ -98,7 +98,7 @@ class Query:
 
 @contextmanager
 def own_folder(context: StatementContext) -> Iterator[Path]:
-    """Give a folder for the results of calls, in the warehouse where tasks on other machines write them."""
+    """Yield a folder for the results of calls, in the warehouse where tasks on other machines write them."""
     if context.engine.tasks is not None:
         with scratch(context.models.warehouse) as folder:
             yield folder
@@ -108,7 +108,7 @@ def own_folder(context: StatementContext) -> Iterator[Path]:
 
 
 def find_calls(cursor: Cursor) -> Iterator[CallSite]:
-    """Find the calls at every depth of a statement, but those inside the query of a call."""
+    """Find the calls at every depth of a statement, except inside the query of another call."""
     while not cursor.at_end:
         if cursor.peek("ML", ".") and not preceded_by_dot(cursor) and opens_call(cursor):
             yield read_call(cursor)
@@ -230,7 +230,7 @@ def expand(query: Query, context: StatementContext, folder: Path, stack: ExitSta
     """Run the calls of a query, each in a folder of its own.
 
     Returns:
-        The text that reads their results, and what is still to be made: view -> result. Until then the view is empty.
+        The text that reads their results, and the pending results: view -> result. Until they are made, the view is empty.
     """
     views = [internal_name("call") for _ in query.calls]
     passage = query.passage.replaced((site.start, site.end, view) for site, view in zip(query.calls, views, strict=True))
@@ -249,7 +249,7 @@ def expand(query: Query, context: StatementContext, folder: Path, stack: ExitSta
 
 
 def finish(pending: Mapping[str, Pending], context: StatementContext, folder: Path) -> None:
-    """Make the results that are still to be made."""
+    """Make the pending results."""
     for view, result in pending.items():
         made = result.make()
         if isinstance(made, pa.Table):
@@ -290,8 +290,8 @@ def run_call(
 
     Args:
         around: the statement, in which the call is replaced by `view`.
-        pending: results of the calls before this one; those that it reads are made first.
-        folder: to be made, for what the call writes.
+        pending: pending results of earlier calls; the ones that this call reads are made first.
+        folder: to be created, for what the call writes.
     """
     from .needs import NoTableError, needed_columns  # brings sqlglot
 
@@ -309,7 +309,7 @@ def run_call(
         columns = needed_columns(around.text, view)
     except NoTableError:
         name = f"ML.{site.function.name}"
-        message = f"{name} gives a table, here a value is expected. Read it in FROM: SELECT ... FROM {name}(...)."
+        message = f"{name} returns a table; a value is expected here. Read it in FROM: SELECT ... FROM {name}(...)."
         raise StatementError(message, site.position) from None
     stack.callback(context.engine.execute, f"DROP VIEW IF EXISTS {view}")  # first: Ctrl-C may come when it is made
     call = Call(

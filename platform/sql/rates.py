@@ -1,4 +1,4 @@
-"""RATE in TRANSFORM: a slot of categories whose rates of the examples before are offered, by the operator auto_session."""
+"""RATE in TRANSFORM (target encoding): a slot whose rates over earlier examples the operator auto_session offers."""
 
 from __future__ import annotations
 

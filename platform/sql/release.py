@@ -17,14 +17,14 @@ from .cursor import Cursor
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
 OF_TRAINING = ("examples", "features", "violations", "max_weight", "min_weight", "max_abs_weight", "examples_per_second")
-"""What is judged beside the metrics of labels."""
+"""Numbers that can be judged beside the metrics of labels."""
 
 
 def read_condition(cursor: Cursor) -> Condition:
     """Read a condition.
 
     Raises:
-        StatementError: it is none, or names a metric that there is not.
+        StatementError: it is not a condition, or names an unknown metric.
     """
     first = cursor.index
     tree = condition(cursor)

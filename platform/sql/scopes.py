@@ -1,4 +1,5 @@
-"""The WITH queries that a call of ML.* can see, put in front of the call's own query, which runs apart from its statement."""
+"""Common table expressions: the WITH queries that a call of ML.* can see, put in front of its own query, which runs
+separately."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """A statement of a script: what it does, and where it starts."""
+    """A statement of a script: its command, and where it starts."""
 
     command: Command
     position: Position
@@ -40,8 +40,8 @@ def parse_script(
         others: the statements of the engine.
 
     Raises:
-        StatementError: a statement of ours that cannot be read, one that neither we nor the engine have, or a variable or
-            parameter without value; positions are the script's.
+        StatementError: one of our statements cannot be parsed, neither we nor the engine have such a statement, or a variable
+            or parameter has no value; positions refer to the script.
     """
     written = Passage.of(text)
     check_length(written, others.most_tokens)
@@ -68,7 +68,7 @@ def refusing_excess(position: Position) -> Iterator[None]:
 
 
 def statements(passage: Passage) -> Iterator[Cursor]:
-    """Split a text at its semicolons, and give a cursor for each statement that is not empty."""
+    """Split a text at its semicolons, and yield a cursor for each statement that is not empty."""
     tokens: list[Token] = []
     for token in tokenize(passage):
         if token.text != ";":
@@ -116,7 +116,7 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
 
 
 def unknown(cursor: Cursor, names: list[tuple[str, ...]]) -> StatementError:
-    """Return the error of a statement that begins as none of these names, at its first word that does not fit."""
+    """Return the error for a statement that begins with none of these names, at its first word that does not fit."""
     depth = 0
     while fitting := [words for words in names if cursor.peek(*words[: depth + 1])]:
         names, depth = fitting, depth + 1

@@ -24,9 +24,9 @@ FOLLOWS = frozenset(
     """WHERE GROUP ORDER HAVING LIMIT OFFSET JOIN INNER LEFT RIGHT FULL CROSS NATURAL SEMI ANTI ON USING UNION EXCEPT INTERSECT
     MINUS LATERAL WINDOW CLUSTER DISTRIBUTE SORT QUALIFY TABLESAMPLE PIVOT UNPIVOT""".split()  # noqa: SIM905
 )
-"""Words that follow a relation and are no alias of it."""
+"""Words that may follow a relation and are not its alias."""
 SETTINGS = ("until", "data_loss", "delay")
-"""Settings of WITH that are said of streams; CONTINUE does not take them over."""
+"""Settings of WITH about streams; CONTINUE does not inherit them."""
 
 
 class Streamed(NamedTuple):
@@ -42,7 +42,7 @@ class Streamed(NamedTuple):
 
     @property
     def query(self) -> StreamQuery:
-        """What a training takes of it."""
+        """How a training reads it."""
         return StreamQuery(self.passage.text, self.relation)
 
 
@@ -50,7 +50,7 @@ def read_query(cursor: Cursor) -> Query:
     """Read the query after AS.
 
     Raises:
-        StatementError: settings of the training stand after it.
+        StatementError: settings of the training come after it.
     """
     passage = cursor.remainder()
     tokens, depth = tokenize(passage), 0
@@ -86,7 +86,7 @@ def stream_in(query: Query) -> Streamed | None:
         message = "A stream is learned row by row; calls of ML.* give whole results. INSERT them into a table, and stream that."
         raise StatementError(message, query.calls[0].position)
     for index in calls_in(tokens):
-        message = "A stream is learned row by row, and HISTORY looks at earlier rows. CREATE HISTORY keeps these of a stream."
+        message = "A stream is learned row by row, and HISTORY looks at earlier rows. CREATE HISTORY keeps those."
         raise StatementError(message, query.passage.position(tokens[index].start, tokens[index].text))
     (start, end, text), relation = found
     return Streamed(query.passage.replaced([(start, end, text)]), relation)
@@ -98,7 +98,7 @@ def read_by(stream: Streamed | None, query: Passage) -> Passage:
 
 
 def check_delay(stream: Streamed, settings: Settings) -> None:
-    """Refuse a delay that is none, or that nothing waits for.
+    """Refuse an invalid delay, or one that has no effect.
 
     Raises:
         StatementError: says what delays are for.
@@ -109,7 +109,7 @@ def check_delay(stream: Streamed, settings: Settings) -> None:
 
 
 def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) -> None:
-    """Refuse settings of streams where there is none, and a stream that does not say how long it is learned.
+    """Refuse settings of streams without a stream, and a stream without UNTIL or PUBLISH.
 
     Raises:
         StatementError: says what to add or leave out.
@@ -123,23 +123,23 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
         if (name := next((name for name in SETTINGS if name in written), None)) is not None:
             subject = Subject("WITH", option=name)
             raise StatementError(
-                f"{subject} is said of a stream, and the query reads none. Write FROM STREAM, or leave it out.",
+                f"{subject} needs a stream, and the query reads none. Write FROM STREAM, or leave it out.",
                 written[name].position,
                 subject,
             )
     elif settings.passes > 1:
         subject = Subject("WITH", option="passes")
-        message = f"{subject} = {settings.passes} reads rows again, and a stream is learned once, as it comes. Leave it out."
+        message = f"{subject} = {settings.passes} reads rows again, and a stream is learned once, as it arrives. Leave it out."
         raise StatementError(message, given["WITH"].value["passes"].position, subject)
     elif settings.until is None and "PUBLISH" not in given:
         raise StatementError(
-            "A stream is learned as far as it has come, or goes on being learned: add WITH (until = 'available'), or PUBLISH "
-            "EVERY 10 MINUTES."
+            "Say how long the stream is learned, to what has arrived or without end: add WITH (until = 'available'), or "
+            "PUBLISH EVERY 10 MINUTES."
         )
 
 
 def check_published(stream: Streamed | None, settings: Settings, given: Clauses) -> None:
-    """Refuse PUBLISH where it cannot be, and RETAIN without it.
+    """Refuse PUBLISH where it is not possible, and RETAIN without it.
 
     Raises:
         StatementError: says what to add or leave out.
@@ -153,7 +153,7 @@ def check_published(stream: Streamed | None, settings: Settings, given: Clauses)
     for wrong, why in (
         (stream is None, "needs a query that reads FROM STREAM"),
         (settings.until is not None, "goes on until STOP MODEL, and WITH until ends where the stream does: leave out one"),
-        (settings.passes > 1, "reads what comes once: leave out WITH passes"),
+        (settings.passes > 1, "reads what arrives once: leave out WITH passes"),
         (settings.delay is not None, "joins nothing: leave out WITH delay, and run a job by the minute"),
         (settings.once is not None, "knows by its position what it has learned: leave out WITH once"),
         ("VALIDATE" in given, "holds out no rows: leave out VALIDATE, and judge the windows of EVALUATE"),
@@ -172,7 +172,7 @@ def is_stream(cursor: Cursor) -> bool:
 
 
 def read_stream(cursor: Cursor) -> tuple[tuple[int, int, str], StreamRelation]:
-    """Read STREAM and its relation; return what is to be replaced by what, and the relation."""
+    """Read STREAM and its relation; return the edit that replaces it, and the relation."""
     start = cursor.tokens[cursor.index].start
     cursor.expect("STREAM")
     first = cursor.index

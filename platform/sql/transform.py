@@ -1,4 +1,4 @@
-"""The clause TRANSFORM, read: a SELECT list of one row's expressions, in which some calls stand for constants."""
+"""The clause TRANSFORM, read: a SELECT list of row-wise expressions, in which some calls stand for fitted constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VARYING = frozenset(
     """rand randn random uuid shuffle now curdate current_date current_time current_timestamp localtimestamp unix_timestamp
     monotonically_increasing_id spark_partition_id input_file_name""".split()  # noqa: SIM905
 )
-"""Functions that give a row another value the next time, or elsewhere."""
+"""Nondeterministic functions: a row gets another value the next time, or elsewhere."""
 
 
 class Constant(NamedTuple):
@@ -64,7 +64,7 @@ class ConstantCall:
 
 
 class WrittenRate(NamedTuple):
-    """What RATE says beside its expression: the label that is counted, and the prior, None where none is given."""
+    """RATE beside its expression: the label that is counted, and the prior, None where none is given."""
 
     label: str
     prior: float | None
@@ -97,7 +97,7 @@ def read_transform(cursor: Cursor) -> Written:
     """Read (item, ...).
 
     Raises:
-        StatementError: an item is no expression of one row with a name.
+        StatementError: an item is not a named expression of one row.
     """
     inside = cursor.parenthesised()
     columns: list[WrittenItem] = []
@@ -187,7 +187,7 @@ def expression_end(passage: Passage, plain: bool) -> int:
 
 
 def check_row_wise(item: exp.Expr, place: Position) -> None:
-    """Refuse what is not of one row, or is another value the next time."""
+    """Refuse expressions that are not row-wise, or not deterministic."""
     from sqlglot import exp
 
     for node in item.walk():
@@ -200,8 +200,8 @@ def check_row_wise(item: exp.Expr, place: Position) -> None:
             raise StatementError("TRANSFORM must give the same value whenever a row is read. Compute it in the query.", place)
         if name.lower() == "rate":
             raise StatementError(
-                "RATE is a column of its own, RATE(label, expression [, prior]) AS name: its rates are those of the examples "
-                "before, and no value that others are computed from.",
+                "RATE is a column of its own, RATE(label, expression [, prior]) AS name: its rates come from the examples "
+                "before, from which no other column can be computed.",
                 place,
             )
         if name.lower() in AGGREGATE_NAMES | EXPLODES or isinstance(node, exp.AggFunc):

@@ -1,4 +1,4 @@
-"""The options of USING that TUNE tries: checked, and drawn."""
+"""Hyperparameters: the options of USING that TUNE tries, checked and drawn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tried(given: Given) -> dict[str, Value]:
 
 
 def first(given: Given) -> Given:
-    """Return a part with the first value of each option that is tried: all but these is checked by it."""
+    """Return a part with the first value of each tried option, to check all other options."""
     values = {name: value._replace(value=first_value(value.value)) for name, value in tried(given).items()}
     return given._replace(options={**given.options, **values})
 
@@ -36,7 +36,7 @@ def first_value(hparam: Any) -> Any:
 
 
 def check_tuned(given: Clauses, continues: bool) -> None:
-    """Refuse options that are tried without TUNE, or by others than an algorithm, and TUNE where it cannot be.
+    """Refuse tried options without TUNE, or of anything but an algorithm, and TUNE where it is not possible.
 
     Raises:
         StatementError: says what to do.
@@ -73,7 +73,7 @@ def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:
     space = {}
     for name, value in options.items():
         ends = (value.value.low, value.value.high) if isinstance(value.value, HparamRange) else value.value.values
-        for end in ends:  # between them are good ones too
+        for end in ends:  # values between them are valid, too
             clauses.algorithm(first(using)._replace(options={**first(using).options, name: value._replace(value=end)}))
         whole = name in known and hints[name] is int
         space[name] = Dimension(value.value, whole)

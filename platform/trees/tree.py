@@ -22,7 +22,7 @@ TREE, TREE_NUMBER = "(tree)", 0xFFFE
 """The slot of nodes above the leaves, and its number, which is that before the intercept's."""
 
 POOL = 4096
-"""Items whose ancestors are what is drawn from for the batches of a chunk."""
+"""How many items' ancestors are sampled from for the batches of a chunk."""
 
 
 class NodeRows(NamedTuple):
@@ -82,8 +82,8 @@ def node_keys(codes: Places) -> Keys:
 
 
 class TreeNodes(NamedTuple):
-    """Gives examples the ancestors of their items, as the last of their histories, and batches the nodes that these are told
-    from, level by level, as `Inputs.sampled`. An example whose item is in no leaf weighs nothing.
+    """Gives examples the ancestors of their items, as the last of their histories, and batches the sampled (negative) nodes,
+    level by level, as `Inputs.sampled`. An example whose item is in no leaf weighs nothing.
     """
 
     search: TreeSearch
@@ -244,8 +244,8 @@ def signs(keys: Keys) -> NDArray[np.float32]:
 
 
 def grown(tree: Tree, keys: Keys, categories: Keys) -> Tree:
-    """Return a tree with more items, each in the free place next to the middle of its category; what is there keeps its way,
-    one level longer where there is too little room.
+    """Return a tree with more items, each in the free place next to the middle of its category; existing items keep their path,
+    one level longer where room is short.
 
     Args:
         keys: ascending, none of them in the tree.

@@ -172,7 +172,7 @@ def test_a_history_is_published_again_and_again_until_it_is_stopped(tmp_path: Pa
         files = [pq.read_metadata(file).num_rows for file in newest(session).events.glob("*.parquet")]
         assert sum(files) == len(events)
         assert len(files) < 8, "files of a size are made one"
-        with pytest.raises(ModelError, match="Nobody publishes history clicks"):
+        with pytest.raises(ModelError, match="No process publishes history clicks"):
             session.sql("STOP HISTORY clicks")
 
 

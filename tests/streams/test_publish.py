@@ -137,7 +137,7 @@ def test_versions_come_while_it_learns_and_each_has_the_rows_up_to_its_position(
     assert learned(go_on(session, relation)) == (6, "ready", 50)
     assert total(session) == (2650, 2650)
     assert CliRunner().invoke(main, ["status", "--warehouse", str(tmp_path / "warehouse")]).exit_code == 1
-    with pytest.raises(ModelError, match="has no training that stays"):
+    with pytest.raises(ModelError, match="has no resident training"):
         session.sql("STOP MODEL m")
 
 
@@ -268,7 +268,7 @@ def test_a_kill_loses_and_doubles_nothing_and_sigterm_publishes(session: xpsql.S
 
 def test_a_stream_that_stays_refuses_what_it_cannot_give(session: xpsql.Session) -> None:
     for clauses, message in (
-        ("PUBLISH EVERY 1 MINUTE WITH (passes = 2)", "reads what comes once"),
+        ("PUBLISH EVERY 1 MINUTE WITH (passes = 2)", "reads what arrives once"),
         ("PUBLISH EVERY 1 MINUTE WITH (until = 'available')", "leave out one"),
         ("PUBLISH EVERY 0 EXAMPLES", "of at least 1"),
         ("RETAIN LAST 3 WITH (until = 'available')", "goes with PUBLISH EVERY"),

@@ -198,7 +198,7 @@ def test_a_report_shows_the_validation(session: xpsql.Session, query: str) -> No
             "xftrl",
             "VALIDATE ON 0.1 RELEASE WHEN auc > 0.5",
             "",
-            "needs EVALUATE EVERY: it judges those metrics. Add it, or judge",
+            "needs EVALUATE EVERY: it judges the metrics of its windows. Add it, or judge",
         ),
         ("owlqn", "VALIDATE ON 0.1", "", "owlqn learns all examples at once. Keep rows apart"),
         ("slrm", "VALIDATE ON 0.1", "", "slrm "),

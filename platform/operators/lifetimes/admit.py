@@ -1,4 +1,4 @@
-"""Which features get rows."""
+"""Admission: which features get rows."""
 
 from __future__ import annotations
 

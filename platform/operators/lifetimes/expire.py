@@ -1,4 +1,4 @@
-"""Which rows end."""
+"""Expiry (eviction): which rows end."""
 
 from __future__ import annotations
 

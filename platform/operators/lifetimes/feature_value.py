@@ -1,4 +1,4 @@
-"""What a feature is worth: its utility and its information, the only place that defines them.
+"""The value of a feature: definitions of its utility and its information.
 
     utility      ln(shows + 1) * size: how much a feature moves predictions, times how often, damped. `size` is |w|; of a
                  vector, its Euclidean norm.
@@ -6,7 +6,7 @@
                  one example of the base rate, is from the base rate of all examples.
                  Source: S. Kullback, R. A. Leibler, On Information and Sufficiency, 1951.
 
-Shows and clicks are those of the row; where the operator `recent` keeps decayed ones, they are those. Admission and expiry
+Shows and clicks are the row's; where the operator `recent` keeps decayed ones, they are used. Admission and expiry
 compute them on arrays, ML.WEIGHTS and SHRINK MODEL as SQL; both from the formulas below.
 """
 

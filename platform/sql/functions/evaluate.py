@@ -40,7 +40,7 @@ def numbers_of_items(k: Any) -> tuple[int, ...]:
     """Return k, or each of several.
 
     Raises:
-        StatementError: one is no whole number of items.
+        StatementError: one is not a whole number of items.
     """
     ks = k if isinstance(k, tuple) else (k,)
     if not ks or any(isinstance(one, bool) or not isinstance(one, int) or one < 1 for one in ks):
@@ -71,7 +71,7 @@ def of_training(version: Version) -> pa.Table:
     """Return the metrics over all examples that this version learned from, each scored before it was learned from.
 
     Raises:
-        ModelError: it learned from none: SHRINK made it.
+        ModelError: it learned from no examples: SHRINK made it.
     """
     metrics = version.manifest.metrics
     if not metrics:

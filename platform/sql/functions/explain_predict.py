@@ -1,4 +1,4 @@
-"""ML.EXPLAIN_PREDICT: predictions, and the slots that they are owed to."""
+"""ML.EXPLAIN_PREDICT: predictions, and the attributions of slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ML.FEATURE_IMPORTANCE: what each slot is worth to a version, on data or by its weights."""
+"""ML.FEATURE_IMPORTANCE: how much each slot matters to a version, on data or by its weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run(context: StatementContext, call: Call) -> pa.Table | Pending:
 FEATURE_IMPORTANCE = TableFunction(
     "FEATURE_IMPORTANCE",
     "ML.FEATURE_IMPORTANCE(MODEL name [VERSION n] [, TABLE t | (query)])",
-    "What each slot is worth. On data with labels: loss_increase and auc_decrease where its values are taken from other rows "
+    "How much a slot matters. On data with labels: loss_increase and auc_decrease where its values are taken from other rows "
     "(permutation). Without data: importance by weights, the mean over examples of their sizes, or by the gain of trees, and "
     "its share.",
     "optional",

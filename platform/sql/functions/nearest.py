@@ -27,8 +27,8 @@ def run(context: StatementContext, call: Call) -> pa.Table:
 NEAREST = TableFunction(
     "NEAREST",
     "ML.NEAREST(MODEL name [VERSION n], slot, value | TABLE t | (query), k)",
-    "The k features of a slot whose vectors are nearest to one's: slot, key, similarity (cosine). Of a query, whose first "
-    "column has the values, those of each row, beside its columns. For models with vectors.",
+    "The k features of a slot whose vectors are nearest to one's: slot, key, similarity (cosine). For a query, whose first "
+    "column has the values: the k nearest for each row, beside its columns. For models with vectors.",
     "none",
     ("a slot", "a value", "a number of features"),
     run,

@@ -1,4 +1,4 @@
-"""ML.ROC_CURVE: hits and false alarms of a version on data, threshold by threshold."""
+"""ML.ROC_CURVE: true and false positive rates of a version on data, threshold by threshold."""
 
 from __future__ import annotations
 

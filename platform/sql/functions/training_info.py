@@ -1,4 +1,4 @@
-"""ML.TRAINING_INFO: the progress of every version of a model, of one in training too."""
+"""ML.TRAINING_INFO: the progress of every version of a model, also of one in training."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(context: StatementContext, call: Call) -> pa.Table:
 TRAINING_INFO = TableFunction(
     "TRAINING_INFO",
     "ML.TRAINING_INFO(MODEL name [VERSION n])",
-    "The progress of a model's trainings, of one under way too: one row per evaluation, with its metrics.",
+    "The progress of a model's trainings, also of a running one: one row per evaluation, with its metrics.",
     "none",
     (),
     run,

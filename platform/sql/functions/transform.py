@@ -34,7 +34,7 @@ def run(context: StatementContext, call: Call) -> str:
 TRANSFORM = TableFunction(
     "TRANSFORM",
     "ML.TRANSFORM(MODEL name [VERSION n], TABLE t | (query))",
-    "The columns that a model's TRANSFORM makes of rows, and those that its * passes on.",
+    "The columns that a model's TRANSFORM computes from rows, and the columns that its * passes on.",
     "required",
     (),
     run,

@@ -1,4 +1,4 @@
-"""CHECK MODEL: read all files of a model's versions and say which are whole."""
+"""CHECK MODEL: verify the checksums of all files of a model's versions."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class CheckModel:
         model, number = self.named
         chosen = [v for v in context.models.versions(model) if number is None or v.number == number]
         if number is not None and not chosen:
-            context.models.find(model, number)  # raises what it says of one that is not there
+            context.models.find(model, number)  # raises the error for a missing version
         seen: set[Path] = set()
         return pa.Table.from_pylist([row for version in chosen for row in rows_of(version, number is not None, seen)], SCHEMA)
 
 
 def rows_of(version: Version, alone: bool, seen: set[Path]) -> Iterator[dict[str, Any]]:
-    """Yield what is found of each file of a version; of one whose manifest is damaged, that.
+    """Yield the state of each file of a version; for a damaged manifest, only that.
 
     Args:
-        alone: files of others, that it is read from, too; else of those alone that were dropped.
-        seen: files that were looked at, to which these are added.
+        alone: files include files of other versions that it is read from; else only of dropped versions.
+        seen: files checked so far, to which these are added.
     """
     manifest = version.manifest
     if manifest.status == "damaged":
@@ -94,6 +94,6 @@ def parse(cursor: Cursor) -> CheckModel:
 CHECK_MODEL = Statement(
     "CHECK MODEL",
     "CHECK MODEL name [VERSION n]",
-    "Read all files of a model, or of one version, and list which are as they were written.",
+    "Verify all files of a model, or of one version, against their checksums.",
     parse,
 )

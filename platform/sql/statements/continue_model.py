@@ -43,7 +43,7 @@ CONTINUE [OR REPLACE] MODEL name [FROM VERSION n]
 class Continue:
     """A training that starts from a version, the served one where `version` is None.
 
-    `replace`: what the version learned under the name of `once` is learned anew, from the one before it.
+    `replace`: what the version learned under the name of `once` is learned again, from its parent.
     """
 
     statement: str
@@ -77,7 +77,8 @@ class Continue:
         return done
 
     def idle(self, context: StatementContext, version: Version, relation: StreamRelation) -> pa.Table | None:
-        """Return the answer where nothing has come since a version, which is told at once; None where something may have."""
+        """Return the result where nothing has arrived since a version, which is known at once; None where something may
+        have."""
         from ...training.streaming import idle
 
         forgives = clauses.settings(self.clause("WITH", {})).forgives
@@ -215,7 +216,7 @@ def parse_continue(cursor: Cursor) -> Continue:
 
 
 def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None:
-    """Find what is unknown or out of range already while reading; the parent is known only when the statement runs."""
+    """Report unknown names and values out of range while parsing; the parent is known only when the statement runs."""
     if "USING" in given:
         clauses.algorithm(given["USING"].value)
     if "OPERATORS" in given:

@@ -1,4 +1,4 @@
-"""DESCRIBE MODEL: what a version says about itself."""
+"""DESCRIBE MODEL: the properties of a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DROP MODEL: remove a model, one of its versions, or those that are old."""
+"""DROP MODEL: remove a model, one of its versions, or old versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class DropModel:
     """Remove a model, or one version; with IF EXISTS, what is absent already is fine.
 
-    Where the version was the one served, the answer says which one is served from now on.
+    Where the version was served, the result says which one is served from now on.
     """
 
     named: NamedVersion
@@ -73,6 +73,6 @@ def parse(cursor: Cursor) -> DropModel | DropOldVersions:
 DROP_MODEL = Statement(
     "DROP MODEL",
     "DROP MODEL [IF EXISTS] name [VERSION n | VERSIONS RETAIN LAST n]",
-    "Remove a model, one version of it, or those before the newest n that are ready.",
+    "Remove a model, one version of it, or the versions before the newest n that are ready.",
     parse,
 )

@@ -56,14 +56,14 @@ class PortableOptions:
 
     replace: bool = option(False, "replace an export of another format")
     fp16: bool = option(False, "keep the floats of rows as 16 bits, which halves the file and changes predictions a little")
-    parity: str = option("", "a query of rows to export with their predictions; '' for that of the training")
+    parity: str = option("", "a query of rows to export with their predictions; '' for the training's query")
 
 
 @dataclass(frozen=True)
 class ExportTable:
-    """Write the columns of ML.WEIGHTS to a warehouse table; dense parameters stay in the version's folder, which is told.
+    """Write the columns of ML.WEIGHTS to a warehouse table; dense parameters stay in the version's folder, which a note names.
 
-    With `base`, only the rows that differ from that version's, and tombstones of those that went, by a column `deleted`.
+    With `base`, only rows that differ from that version's, and tombstones of removed rows, by a column `deleted`.
     """
 
     named: NamedVersion
@@ -139,7 +139,7 @@ class ExportVectors:
 
 @dataclass(frozen=True)
 class ExportPortable:
-    """Write files with which programs without xpsql score; with `base`, of rows only those that differ from that version's."""
+    """Write files with which programs without xpsql score; with `base`, only rows that differ from that version's."""
 
     named: NamedVersion
     target: Target
@@ -238,7 +238,7 @@ EXPORT_MODEL = Statement(
     "EXPORT MODEL",
     GRAMMAR,
     "Write a version's weights to a warehouse table or to files, with the columns of ML.WEIGHTS; or the vectors of items or of "
-    "queries, by the first column of a query: DELTA FROM TABLE those that differ from an earlier table of them. FORMAT serving "
-    "and onnx write a folder that programs without xpsql score with.",
+    "queries, by the first column of a query: DELTA FROM TABLE writes only those that differ from an earlier table. "
+    "FORMAT serving and onnx write a folder that programs without xpsql score with.",
     parse,
 )

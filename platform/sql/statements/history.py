@@ -1,4 +1,4 @@
-"""CREATE, REFRESH, DROP, SHOW and DESCRIBE HISTORY: what users did last, kept by the warehouse."""
+"""CREATE, REFRESH, DROP, SHOW and DESCRIBE HISTORY: the last events of each user, kept by the warehouse."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ class CreateHistory:
             raise
 
     def values(self, context: StatementContext) -> tuple[str, ...]:
-        """Return the columns that are neither whose nor when, with all names as the query gives them.
+        """Return the columns that are neither the user nor the time, with all names as the query gives them.
 
         Raises:
-            StatementError: a column is not there, or its type has no history.
+            StatementError: a column is missing, or its type cannot be used.
         """
         from ...histories.age import age_in_units
         from ...spark_types import type_words
@@ -96,7 +96,7 @@ class CreateHistory:
 
 @dataclass(frozen=True)
 class RefreshHistory:
-    """What has come since is added; with `every`, again and again after so many seconds."""
+    """New events are added; with `every`, repeatedly after so many seconds."""
 
     name: str
     every: float | None
@@ -108,7 +108,7 @@ class RefreshHistory:
 
 @dataclass(frozen=True)
 class DropHistory:
-    """A history goes, with its versions."""
+    """A history is removed, with its versions."""
 
     name: str
     if_exists: bool
@@ -146,7 +146,7 @@ class DescribeHistory:
     def run(self, context: StatementContext) -> pa.Table:
         histories = StoredHistories(context.models.warehouse)
         definition, version = histories.definition(self.name), histories.newest(self.name)
-        told: Mapping[str, Any] = {
+        properties: Mapping[str, Any] = {
             "history": definition.name,
             "statement": definition.statement,
             "partition by": definition.partition,
@@ -158,21 +158,21 @@ class DescribeHistory:
             "events": None if version is None else version.rows,
             "position": None if version is None or not version.position else dict(version.position),
         }
-        shown = {name: str(value) for name, value in told.items() if value is not None}
+        shown = {name: str(value) for name, value in properties.items() if value is not None}
         return pa.table({"property": list(shown), "value": list(shown.values())})
 
 
 def refreshed(
     histories: StoredHistories, definition: HistoryDefinition, context: StatementContext, every: float | None
 ) -> pa.Table:
-    """Publish a version with what has come; where nothing has, the newest one stays.
+    """Publish a version with new events; where there are none, the newest one stays.
 
     Args:
-        every: do it again after so many seconds, until somebody asks to stop; None: once.
+        every: repeat after so many seconds, until asked to stop; None: once.
     """
     name = definition.name
     with histories.changing(name):
-        histories.waited(name, 0)  # what was asked before counts no more
+        histories.waited(name, 0)  # an earlier request to stop does not count
         before = histories.newest(name)
         version = published(histories, definition, context)
         if before is not None and version.number == before.number:
@@ -187,7 +187,7 @@ def refreshed(
 
 
 def published(histories: StoredHistories, definition: HistoryDefinition, context: StatementContext) -> HistoryVersion:
-    """Publish a version with what has come, or return the newest one where nothing has; under `changing`."""
+    """Publish a version with new events, or return the newest one where there are none; under `changing`."""
     from ...engines.spark_sql.passage import Passage
     from ...histories.building import publish
 
@@ -210,7 +210,7 @@ def published(histories: StoredHistories, definition: HistoryDefinition, context
 def take(
     stream: streams.Streamed, before: HistoryVersion | None, draft: Path, context: StatementContext
 ) -> tuple[list[Path], Mapping[str, Mapping[str, Any]]] | None:
-    """Write what has come in a stream beside the events of the version before; None where nothing has.
+    """Write new events of a stream beside the previous version's events; None where there are none.
 
     Returns:
         The file of the new events, and the positions of streams after them.
@@ -316,13 +316,13 @@ CREATE_HISTORY = Statement(
     "CREATE HISTORY",
     "CREATE HISTORY name AS query\n  PARTITION BY column ORDER BY column KEEP LAST n [WITHIN INTERVAL n DAYS]\n"
     "  [PUBLISH EVERY n {SECONDS | MINUTES}]",
-    "Keep the last events of each user: of a query, or of a stream as they come; see docs/histories.md.",
+    "Keep the last events of each user: of a query, or of a stream as they arrive; see docs/histories.md.",
     parse_create,
 )
 REFRESH_HISTORY = Statement(
     "REFRESH HISTORY",
     "REFRESH HISTORY name [PUBLISH EVERY n {SECONDS | MINUTES}]",
-    "Publish a version of a history with what its query gives now, or what has come in its stream, each event once.",
+    "Publish a version of a history with what its query returns now, or what has arrived in its stream, each event once.",
     parse_refresh,
 )
 DROP_HISTORY = Statement("DROP HISTORY", "DROP HISTORY [IF EXISTS] name", "Remove a history.", parse_drop)
@@ -332,6 +332,6 @@ SHOW_HISTORIES = Statement(
 DESCRIBE_HISTORY = Statement(
     "DESCRIBE HISTORY",
     "DESCRIBE HISTORY name",
-    "Show what a history keeps, and how far it is.",
+    "Show what a history keeps, and up to which position.",
     lambda cursor: DescribeHistory(cursor.identifier("the name of a history")),
 )

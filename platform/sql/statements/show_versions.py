@@ -1,4 +1,4 @@
-"""SHOW VERSIONS OF MODEL: every version, whatever became of it."""
+"""SHOW VERSIONS OF MODEL: every version, also failed and held ones."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShrinkModel:
-    """Remove the rows for which a condition on the columns of ML.WEIGHTS is true, those of every feature too rare to tell:
+    """Remove (prune) the rows for which a condition on the columns of ML.WEIGHTS is true, such as rows of features that are too
+    rare:
 
         SHRINK MODEL ctr WHERE updates < 3 AND slot <> '(intercept)'
 

@@ -21,7 +21,7 @@ STOP_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class StopHistory:
-    """Who publishes a history again and again is asked to stop, and waited for."""
+    """The process that publishes a history repeatedly is asked to stop, and waited for."""
 
     name: str
 
@@ -30,9 +30,9 @@ class StopHistory:
         histories.definition(self.name)
         deadline = time.monotonic() + STOP_SECONDS
         if not histories.published(self.name):
-            raise ModelError(f"Nobody publishes history {self.name}: none has begun with PUBLISH EVERY, or it has ended.")
+            raise ModelError(f"No process publishes history {self.name}: none was started with PUBLISH EVERY, or it has ended.")
         while histories.published(self.name):
-            histories.ask_to_stop(self.name)  # again, where it has begun since
+            histories.ask_to_stop(self.name)  # again, in case it has begun since
             if time.monotonic() > deadline:
                 raise ModelError(
                     f"The process that publishes history {self.name} was asked to stop, and has not "
@@ -46,6 +46,6 @@ class StopHistory:
 STOP_HISTORY = Statement(
     "STOP HISTORY",
     "STOP HISTORY name",
-    "Let who publishes a history (PUBLISH EVERY) publish what has come, and end; answers with the newest version.",
+    "Let the process that publishes a history (PUBLISH EVERY) publish new events, and end; returns the newest version.",
     lambda cursor: StopHistory(cursor.identifier("the name of a history")),
 )

@@ -1,4 +1,4 @@
-"""STOP MODEL: let a training that stays publish what it has learned, and end."""
+"""STOP MODEL: let a resident training publish what it has learned, and end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class StopModel:
-    """The training of a model that stays is asked to stop, in whatever process it is, and waited for."""
+    """The resident training of a model is asked to stop, in whatever process it runs, and waited for."""
 
     model: str
 
@@ -33,7 +33,7 @@ class StopModel:
             if not models.numbers(self.model):
                 models.versions(self.model)  # raises: there is no such model
             raise ModelError(
-                f"Model {self.model} has no training that stays: none has begun with PUBLISH EVERY, or it has ended."
+                f"Model {self.model} has no resident training: none was started with PUBLISH EVERY, or it has ended."
             )
         residence.ask(status.training)
         deadline = time.monotonic() + WAIT_SECONDS
@@ -54,6 +54,6 @@ def parse(cursor: Cursor) -> StopModel:
 STOP_MODEL = Statement(
     "STOP MODEL",
     "STOP MODEL name",
-    "Let a training that stays (PUBLISH EVERY) publish what it has learned, and end; answers with the newest version.",
+    "Let a resident training (PUBLISH EVERY) publish what it has learned, and end; returns the newest version.",
     parse,
 )
