@@ -1,4 +1,5 @@
-"""The contract of augments: how examples are changed on their way from a chunk of the input into batches."""
+"""The contract of augments (data augmentation): how examples are changed on their way from a chunk of the input into
+batches."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from .inputs import Layout
 
 Prepare = Callable[[Chunk, int, int], Chunk]
 """(piece, start, stop) -> the piece with an augment's changes. The piece has rows start:stop of the chunk, as the augments
-before this one have changed and multiplied them; its codes are those of the chunk."""
+before this one have changed and multiplied them; its codes are the chunk's."""
 
 
 class Draw(NamedTuple):
-    """What random numbers are a function of, beside what a chunk holds, so that a version that continues another draws what one
-    training on all the data would have.
+    """The seed of random numbers, beside the content of a chunk, so that a version that continues another draws what one
+    training on all the data would draw.
 
     Attributes:
         seed: of the training.
@@ -33,7 +34,7 @@ class Augment(Protocol):
 
     Attributes:
         copies: rows that each row becomes, itself the first.
-        scores: rows that are scored are changed, too; else only those that are learned from.
+        scores: scored rows are changed, too; else only rows that are learned from.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""The contract of algorithms: what they keep, how they learn, and what they say of an example; pure JAX.
+"""The contract of algorithms: what they keep, how they learn, and what they output for an example; pure JAX.
 
 An algorithm says which tables and dense parameters it needs, and how it learns: `Online`, batch by batch; `Solved`, from all
 examples at once; `Packaged`, by another package. Pulls, pushes, gradients and metrics are the training's. It is made from its
@@ -61,21 +61,21 @@ def no_operators(table: TableSpec) -> tuple[Operator, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Algorithm(metaclass=FormerArguments):
-    """A recipe, made by a factory: (options, layout) -> Algorithm. It is equal to itself alone.
+    """A recipe, made by a factory: (options, layout) -> Algorithm. It is equal only to itself.
 
     Attributes:
         tables: the sparse tables it keeps.
         optimizer: the operator that ends a table's chain where the statement names none: TableSpec -> Operator.
         learns: how.
         dense: the dense parameters it keeps; their names differ from the tables'.
-        dense_optimizer: makes the optimizer of those that name none; it sees the gradient of the batch's mean loss.
+        dense_optimizer: makes the optimizer of parameters that name none; it sees the gradient of the batch's mean loss.
         operators: the operators of a table's own, which stand before the statement's: TableSpec -> operators. A table after the
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has enough information.
         outputs: what ML.PREDICT gives beside the predictions, by name: predicted_<name>. One without labels has some.
         match: the outputs whose inner product scores an item for a query, so that ML.RECOMMEND computes each once; None: items
             are scored by predictions.
-        tree: how it finds items in a tree; None: it keeps none.
+        tree: how it finds items in a tree; None: it has no tree.
         intercept: a feature that every example has, slot "(intercept)". That of a new model can begin at the baseline of the
             loss, in the first table, whose rows then have an element for each label.
         begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
@@ -89,8 +89,8 @@ class Algorithm(metaclass=FormerArguments):
         least_batch: examples per update of a short log, at least, where the statement does not say.
         compact: its functions see slots by way of the look-ups and poolings of `algorithms/layers` alone, so that what
             neighbouring examples have in common may come once, see `Inputs.group`.
-        begins: the tables in which the intercept begins at the baseline, each with that of one label; empty: the first one,
-            with those of all.
+        begins: the tables in which the intercept begins at the baseline, each with that of one label; empty: the first table,
+            with the elements of all labels.
         sides: the networks over vectors with ids, one for each of `Layout.sides`.
     """
 
@@ -118,20 +118,20 @@ class Algorithm(metaclass=FormerArguments):
 
     @property
     def goal(self) -> Supervised | Unsupervised:
-        """What it minimises over rows."""
+        """The objective over rows."""
         if isinstance(self.learns, Packaged):
             raise TypeError("An algorithm of another package is scored by its learner, not from rows.")
         return self.learns.goal
 
     @property
     def scores(self) -> Scores:
-        """Of one that learns to predict labels, from rows."""
+        """The scores of an algorithm that learns to predict labels, from rows."""
         assert isinstance(self.goal, Supervised)
         return self.goal.scores
 
     @property
     def loss(self) -> Loss | None:
-        """Of its labels; None where it learns without any."""
+        """The loss of its labels; None where it learns without labels."""
         if isinstance(self.learns, Packaged):
             return self.learns.loss
         return self.learns.goal.loss if isinstance(self.learns.goal, Supervised) else None
@@ -153,7 +153,7 @@ class Algorithm(metaclass=FormerArguments):
 
     @property
     def measured(self) -> str:
-        """What its labels are to metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`."""
+        """The kind of its labels for metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`."""
         return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"
 
     @property

@@ -89,7 +89,7 @@ class Facets(NamedTuple):
     segments: NDArray[np.object_]
 
     def part(self, start: int, stop: int) -> Facets:
-        """Return those of examples start:stop."""
+        """Return the values of examples start:stop."""
         return Facets(self.groups[start:stop], self.segments[start:stop])
 
 
@@ -99,7 +99,7 @@ class RowRuns(NamedTuple):
     Attributes:
         starts: int64[runs], the first example of each; ascending, from 0 on.
         lines: of `Chunk.scalar`, whether each is one of the slots.
-        bags: the numbers of those of `Chunk.bags`.
+        bags: the numbers of the slots among `Chunk.bags`.
         held: these bags have an entry for each run, not for each example.
     """
 
@@ -115,7 +115,7 @@ class Added(NamedTuple):
 
     Attributes:
         scalar, bags, dense: as a chunk has them.
-        expected: float32[n], how often each is expected among those of a batch.
+        expected: float32[n], how often each is expected in a batch.
     """
 
     scalar: Codes
@@ -180,7 +180,7 @@ class Chunk(NamedTuple):
 
 
 def joined(keys: Keys, more: Keys) -> tuple[Keys, Codes]:
-    """Return distinct keys and after them those of others that are not among them, and where the others stand then."""
+    """Return distinct keys followed by new ones among other keys, and the positions of the other keys."""
     order = np.argsort(keys)
     at = np.minimum(np.searchsorted(keys, more, sorter=order), max(len(keys) - 1, 0))
     there = keys[order[at]] == more if len(keys) else np.zeros(len(more), bool)

@@ -1,4 +1,4 @@
-"""Labels that come late: an example is learned as 0 when it is shown, and as 1 once more when it is clicked."""
+"""Late labels (delayed feedback): an example is learned as 0 when it is shown, and once more as 1 when it is clicked."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ def shown(events: float, rate: float, late: bool) -> float:
 
 
 def click_rate(mean: float) -> float:
-    """Return the part of what was shown that was clicked, below 1, by the mean label of the events."""
+    """Return the share of shown examples that were clicked, below 1, from the mean label of the events."""
     return min(mean / (1 - mean), 0.99) if mean < 1 else 0.99

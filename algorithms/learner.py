@@ -1,4 +1,4 @@
-"""What a package that learns in an algorithm's stead is given, and what it gives back."""
+"""The contract of a package that learns in an algorithm's stead: its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Learner(Protocol):
     categories: int
 
     def gathering(self, count: int, host: str) -> AbstractContextManager[int]:
-        """Let `count` processes meet in this one, which is one of them, while the block runs; give the port.
+        """Run the rendezvous of `count` processes in this one, which is one of them, while the block runs; yield the port.
 
         Args:
             host: the number of this machine.
@@ -93,7 +93,7 @@ class Learner(Protocol):
         ...
 
     def importance(self, model: bytes) -> Mapping[str, float]:
-        """Return how much a model has gained by each of its columns, by name, without those that have gained nothing."""
+        """Return the gain of a model by column name, without columns that gained nothing."""
         ...
 
     def portable(self, model: bytes) -> PackageFile:

@@ -34,7 +34,7 @@ class Supervised(NamedTuple):
         scores: what is predicted, before the link.
         loss: of scores and labels; its link makes scores predictions.
         objective: what is minimised in place of that loss, where more than scores have a part in it: auxiliary losses, examples
-            that are told from each other. The scores that it gives are those of `scores`; None: they are computed beside it.
+            that are contrasted with each other. The scores that it returns equal `scores`; None: they are computed separately.
     """
 
     scores: Scores
@@ -60,7 +60,7 @@ class Supervised(NamedTuple):
 
 
 class Unsupervised(NamedTuple):
-    """It learns without labels; what it says of an example are the algorithm's outputs.
+    """It learns without labels; its results for an example are the algorithm's outputs.
 
     Attributes:
         objective: what is minimised, and what metrics measure in place of predictions; None: the same.
@@ -135,7 +135,7 @@ class Packaged(NamedTuple):
     loss: Loss
 
     def guarded(self, guard: Guard) -> Packaged:
-        """Return itself: what a package raises is its learner's to explain."""
+        """Return itself: the learner explains errors of its package."""
         return self
 
 
@@ -154,7 +154,7 @@ class Match(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What an algorithm says of an example beside its predictions.
+    """An output of an algorithm for an example, beside its predictions.
 
     Attributes:
         value: (parameters, inputs) -> float32[batch], or float32[batch, k].

@@ -20,7 +20,7 @@ class CommonLines:
         shared: int32[k, groups], the common lines.
         own: int32[lines - k, batch], the others.
         owner: int32[batch], the group of each example, ascending.
-        common: of each line, whether it is a common one.
+        common: for each line, whether it is a common one.
     """
 
     shared: jax.Array

@@ -26,7 +26,7 @@ class Loss(NamedTuple):
         classifier: labels are 0 or 1, predictions in (0, 1).
         baseline: mean label -> the best score of a model that knows only that; None: 0.
         standardised: labels are any numbers, learned less their mean over their standard deviation, by the statistics of all
-            those so far, as continuous slots are; scores and weights are in that unit, predictions are those of the labels.
+            labels so far, as continuous slots are; scores and weights are in that unit, predictions in the labels' own.
         multiclass: the label is one of several classes, by number; scores have a column for each, value is [batch, 1].
         late: an example comes with 0, and once more with 1 where that turns out to be its label.
     """

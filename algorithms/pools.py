@@ -20,7 +20,7 @@ from .layers.side_network import SMALLEST
 from .layers.vlad import VLADS, NetVlad, NextVlad
 
 POOLED, FRAMES = "pooled", "frames"
-NUMBER, STEP = 500, 4  # of the first values of the first pool, after those of any other layer; of each
+NUMBER, STEP = 500, 4  # of the initial values of the first pool, after any other layer's; step per pool
 
 
 @dataclass(frozen=True, kw_only=True)

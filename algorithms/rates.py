@@ -1,4 +1,4 @@
-"""Learning rates that suit the slots of a model and its loss: defaults, where a statement says nothing."""
+"""Default learning rates, by the slots of a model and its loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors with ids, such as those of images and texts, as further fields of the slots whose values have them.
+"""Vectors with ids, such as embeddings of images and texts, as further fields of the slots whose values have them.
 
 An algorithm does not know of them: its layout has a slot `image:images` beside the slot `image` that has vectors `images`, and
 its rows, after those that were pulled, what a network makes of the vector of each. A target or history that names the slot has
@@ -43,7 +43,7 @@ def seeing_sides(make: Make, options: Any, layout: Layout) -> Algorithm:
 
 
 def further(layout: Layout) -> Layout:
-    """Return the layout with the further slots, each after those of its place."""
+    """Return the layout with the further slots, each after the slots of its place."""
     scalar, bags = list(layout.scalar), list(layout.bags)
     histories = {name: list(slots) for name, slots in layout.histories}
     for side in layout.sides:
@@ -77,7 +77,7 @@ def in_order(slots: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
 
 
 def outputs_of(network: SideNetwork, parameters: Parameters, side: SideVectors) -> jax.Array:
-    """Return what becomes of each row's vector, float32[n, dim]."""
+    """Return the network's output for each row's vector, float32[n, dim]."""
     if side.outputs is not None:
         return jnp.asarray(side.outputs)
     assert side.values is not None

@@ -1,4 +1,4 @@
-"""What an algorithm is given that finds the weights of all examples at once."""
+"""The contract of solvers, which find the weights from all examples at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Known(NamedTuple):
     Attributes:
         start: float64[n], their first values.
         counts: float64[n], how often the feature of each occurs.
-        intercept: bool[n], those of the intercept, which have no penalty.
+        intercept: bool[n], whether a weight is the intercept's, which has no penalty.
         l1, l2: float64[n] or 0, the strengths of penalties that operators ask for beside the algorithm's own.
         most: what |w| may be; infinity for no limit.
     """
@@ -34,4 +34,4 @@ class Known(NamedTuple):
 
 
 Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]
-"""(objective, what is known of the weights, told each iteration and the value that it reached) -> weights, float64[n]."""
+"""(objective, known facts about the weights, callback for each iteration and its value) -> weights, float64[n]."""

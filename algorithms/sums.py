@@ -1,4 +1,4 @@
-"""Models whose scores are sums over features, which are scored without JAX."""
+"""Models whose scores are sums over features, and are computed without JAX."""
 
 from __future__ import annotations
 

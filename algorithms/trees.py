@@ -1,4 +1,4 @@
-"""A tree over items: what an algorithm that finds items by descending one says of it, and how many nodes one is told from.
+"""A tree over items: how an algorithm finds items by descending it, and how many negative nodes are drawn.
 
 Nodes are numbered as in a heap: the root is 0, the children of c are 2c + 1 and 2c + 2; level h has 2^h nodes, and items are
 leaves of the last level, the depth.
@@ -23,13 +23,13 @@ class TreeSearch(NamedTuple):
         category: the slot whose items stand together in the first tree; None: any order.
         history: the sequence of items by which alike ones stand together there, in place of categories; None: not so.
         table: of the nodes' vectors.
-        negatives: nodes of a level, at most, that those of a batch's items are told from.
+        negatives: nodes of a level, at most, that are negatives for a batch's items.
         beam: nodes of a level that are kept.
         rebuild: a version that continues another makes the tree anew, by the vectors that that one has of items.
-        asked: (parameters, inputs) -> what scores need of who asks, arrays whose first axis is the example.
+        asked: (parameters, inputs) -> what scores need of the user, arrays whose first axis is the example.
         scores: (parameters, asked, vectors of nodes float32[batch, m, dim], or float32[m, dim] of the same for all) ->
             float32[batch, m].
-        query_slots: names of the slots of who asks.
+        query_slots: names of the slots of the user.
     """
 
     item: str

@@ -65,46 +65,49 @@ Other options of CSV files, with Spark's defaults: `sep` or `delimiter` (`,`), `
 CLAUSE_HELP = {
     "USING": "The algorithm, with its options.",
     "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL. "
-    "`two_tower` and `tdm` need none: with one, rows that hold 1 are learned, those that hold 0 left out.",
+    "`two_tower` and `tdm` need none: with one, rows with 1 are learned, and rows with 0 are left out.",
     "LATE": "After LABEL: an example comes with 0 when it is shown, and once more with 1 when it is clicked: see "
     "[streams.md](streams.md).",
     "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
     "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970, "
-    "at most in 2106. One that is NULL or before 1970 says nothing.",
-    "GROUP": "User or session, for the metric `gauc`; no slot: to learn from it too, select it twice, under two names.",
+    "at most in 2106. A time that is NULL or before 1970 is ignored.",
+    "GROUP": "The user or session, for the metric `gauc`. It is not a slot: to learn from it too, select it twice, under "
+    "two names.",
     "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
     "CROSS": "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "
     "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
     "VECTORS": "Vectors with ids, such as embeddings of images: a query of two columns, an id and an array of numbers. "
     "`WITH (vectors = (image IN images))` says which slots hold the ids: see [vectors.md](vectors.md).",
-    "ITEMS": "Items with what describes them, one a row: the first column, which the query has under the same name, tells them "
-    "apart, the others are as columns of the query. Rows of other items are left out and counted, or an error: "
-    "`WITH (missing_items = 'error')`. `CONTINUE` runs its version's again, but for a stream: see "
+    "ITEMS": "Items with what describes them, one a row: the first column, which the query has under the same name, is "
+    "the item's id; the others count as columns of the query. Rows of other items are left out and counted, or an error: "
+    "`WITH (missing_items = 'error')`. `CONTINUE` runs its version's query again, except for a stream: see "
     "[retrieval.md](retrieval.md#items-of-their-own).",
-    "TRANSFORM": "What features are made of the columns of the query: a SELECT list of one row's expressions, in which "
+    "TRANSFORM": "Features computed from the columns of the query: a SELECT list of row-wise expressions, in which "
     "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
-    "of the training's rows. The model keeps it, and every reader of rows applies it: see [transform.md](transform.md).",
+    "of the training's rows. The model keeps it, and every reader of rows applies it, "
+    "the service included: see [transform.md](transform.md).",
     "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named. "
     "`safety`, `regularize`, `decay` of w, `gradient_average`, `staleness_discount` and `delay_compensation` act on dense "
     "parameters, too, line by line. `ON` names the tables that an operator acts on, or `dense`: "
     "`regularize (strength = 1) ON vectors`.",
     "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
-    "TUNE": "Options of the algorithm are tried, those written as `HPARAM_RANGE(low, high)` or `HPARAM_CANDIDATES(a, b)`, and "
-    "the best by a metric becomes the version: see [tuning.md](tuning.md).",
-    "VALIDATE": "Rows that are never learned from, and scored after each pass: a share of them, drawn by a hash of the row's "
-    "place; `LAST` and a share, the last ones in the order of learning; or a query, whose columns are those of the "
-    "training's. With `patience`, passes end where these rows gain no more.",
-    "RELEASE": "Which version may be served: a condition on the metrics over all windows of the first "
-    "pass, such as `auc > 0.7 AND pcopc BETWEEN "
-    "0.9 AND 1.1`, and on the metrics of the version served, `auc > previous.auc`. Where it is false the version is `held` "
-    "and the statement fails. `auc` is the first label's, `auc(buy)` that of label `buy`, "
-    "`validation.auc` that of the rows of VALIDATE. Metrics: "
+    "TUNE": "Hyperparameter tuning: options of the algorithm written as `HPARAM_RANGE(low, high)` or "
+    "`HPARAM_CANDIDATES(a, b)` are tried, and the best by a metric become the version's: see [tuning.md](tuning.md).",
+    "VALIDATE": "Hold-out rows, which are never learned from, and are scored after each pass: a share of them, "
+    "drawn by a hash of the row's place; `LAST` and a share, the last ones in the order of learning; or a query with "
+    "the columns of the training's. "
+    "With `patience`, the training stops early when its loss on these rows no longer falls.",
+    "RELEASE": "The release gate, which decides whether a version may be served: a condition on the metrics "
+    "over all windows of the first pass, such as `auc > 0.7 AND pcopc BETWEEN "
+    "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "
+    "and the statement fails. `auc` is the first label's, `auc(buy)` the one of label `buy`, `validation.auc` the one of "
+    "VALIDATE's rows. Metrics: "
     f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
-    "PUBLISH": "Of a stream: the training stays, learns what comes, and makes a version of what it has learned every so often, "
-    "where it has learned anything, until `STOP MODEL`: see [streams.md](streams.md).",
-    "RETAIN": "How many of the newest versions stay where PUBLISH makes them; 100 by default. The one served, and one that "
-    "somebody reads, stay, too.",
+    "PUBLISH": "A resident training, of a stream: it learns what arrives, and publishes a version every so often if it "
+    "has learned anything, until `STOP MODEL`: see [streams.md](streams.md).",
+    "RETAIN": "How many of the newest versions are kept where PUBLISH makes them; 100 by default. The served version, and "
+    "versions that somebody reads, are kept, too.",
     "WITH": "Settings of the training, below.",
 }
 
@@ -120,15 +123,15 @@ is run once, and its result is staged as Parquet beside the version until the tr
 """
 
 STREAMS_HEAD = """\
-After FROM in the query of TRAIN and CONTINUE, a relation that grows: CONTINUE learns what has come since the version that it
-goes on from. The query is row by row: expressions and filters over one stream. See [streams.md](streams.md).
+After FROM in the query of TRAIN and CONTINUE, a relation that grows: CONTINUE learns what has arrived since the version that
+it continues. The query is row-wise: expressions and filters over one stream. See [streams.md](streams.md).
 """
 
 STATISTICS = """\
 The columns of ML.WEIGHTS after the weights:
 
 ```
-count        occurrences; with admit (min_count = n) those before admission, too.
+count        occurrences; with admit (min_count = n) also before admission.
 updates      pushes since the row began, refused ones too.
 last_seen    newest TIME of the training when the row was last pushed.
 shows        occurrences since the row began: a value that is in an example twice counts twice.
@@ -139,14 +142,14 @@ clicks       occurrences in examples whose label is above 0.
 OPERATORS_HEAD = """\
 A push brings, for each key of a batch, the gradient of the sum of the examples' losses, each times its WEIGHT. Then
 
-1. the row is read: what fades with TIME has faded up to the newest TIME pushed, that of this batch included;
+1. the row is read: what decays with TIME has decayed up to the newest TIME pushed, this batch's included;
 2. operators change the gradient, in the order written, and the optimizer moves the weights;
 3. operators that act on weights (`safety`, `regularize`, `decay`) do so in reverse order: the first one has the last word.
 
 Every table of an algorithm, such as the weights and the vectors of `fm`, has the operators named, and the optimizer where one
 is named; layers of a network keep their own, and their gradients are divided by the number of the batch's examples whose WEIGHT
-is above 0. The intercept is a row like others, but for `admit` and `expire`. CONTINUE goes on from rows as they were at the
-newest TIME of the version.
+is above 0. The intercept is a row like others, but for `admit` and `expire`. CONTINUE starts from the rows as of the
+version's newest TIME.
 
 In the order of `SHOW OPERATORS`; optimizers, which end a chain, come last.
 """
@@ -158,11 +161,11 @@ SLOTS = """\
 |---|---|---|
 | string, integer, boolean, date | categorical | `feature_key(slot, value)`; NULL has a key too, unless `nulls = 'absent'` |
 | bigint, named in `hashed` | categorical | `xxhash64(slot, id)` |
-| bigint, named in `raw` | categorical | the id, whatever its slot; NULL has that of `xxhash64(slot)` |
+| bigint, named in `raw` | categorical | the id, whatever its slot; NULL has `xxhash64(slot)` |
 | float, double, decimal | continuous | `feature_key(slot, NULL)`, one for the slot; the value is standardised; NULL is absent |
 | array of categories | multi-valued | `feature_key(slot, element)`; NULL is absent |
 | map from categories to numbers | weighted | `feature_key(slot, key)`, times the number |
-| one of those that an option names, as `history` | sequence | `feature_key(slot, element)`; NULL is absent, keeps its place |
+| such an array named by an option, like `history` | sequence | `feature_key(slot, element)`; NULL is absent, keeps its place |
 | array of vectors that an option names | vector_array | none: it has no rows; a NULL vector is absent, keeps its place |
 | array of floats, doubles or decimals | vector | `xxhash64(slot, i)` for element i, a BIGINT from 0 |
 
@@ -178,7 +181,7 @@ RESULTS = {
     "EVALUATE": "Columns: examples, and the metrics of the table below; gauc only where data are given and the model has a "
     "GROUP column. Where the model has several labels, each has a row, named in the column `label`. With ITEMS: "
     "k, recall, ndcg, hit_rate, coverage, examples, and missing, how many items were taken that ITEMS lacks. auc counts equal "
-    "predictions one half; beyond 65,536 examples those are equal whose logits are in one of 65,536 bins.\n\n"
+    "predictions one half; beyond 65,536 examples predictions are equal whose logits are in one of 65,536 bins.\n\n"
     + table(("metric", "what it is"), ((f"`{metric.name}`", metric.help) for metric in METRICS)),
     "TRAINING_INFO": f"Columns: {', '.join(progress_columns(metric_names(grouped=True)))}.",
     "FEATURE_INFO": f"Columns: {', '.join(FEATURE_INFO_COLUMNS.names)}.",
@@ -236,7 +239,7 @@ def streams() -> Iterator[str]:
 
 def table_functions() -> Iterator[str]:
     yield "## Table functions\n"
-    yield "They stand where a table stands: they can be joined, filtered, inserted, and nested.\n"
+    yield "They are used like tables in FROM: they can be joined, filtered, inserted, and nested.\n"
     for function in TABLE_FUNCTIONS:
         yield f"### ML.{function.name}\n"
         yield function.help + "\n"

@@ -1,15 +1,15 @@
 """The models of a warehouse and their versions, as they are found.
 
-    <root>/models/<name>/lock             held by whoever changes the model
+    <root>/models/<name>/lock             held while the model is changed
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
     <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, null for the newest
-    <root>/models/<name>/resident.json    what a training says that stays; stop.json: that it is to end
+    <root>/models/<name>/resident.json    the status of a resident training; stop.json: a request to stop it
     <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, trials/, progress.jsonl, segments.jsonl,
                                           lock; staged/, checkpoints/
 
 Every change appears by one atomic step: a folder renamed into or out of its place, or a file replaced. Leftovers of a
-killed process have names that begin with a dot, those of a cluster's tasks that outlive their training are versions without
-a manifest; both go with the next change of the model.
+killed process have names that begin with a dot, leftovers of a cluster's tasks that outlive their training are versions without
+a manifest; both are removed with the next change of the model.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REMEDIES = {
 }
 """What to do where no version is ready, by the status of the newest."""
 MOVING_SECONDS, POLL_SECONDS = 10.0, 0.01
-"""How long a version that is about to be moved away is waited for, by those who would read it."""
+"""How long readers wait for a version that is about to be moved away."""
 
 
 class Catalog:
@@ -135,12 +135,12 @@ class Catalog:
         return version
 
     def residence(self, name: str) -> Residence:
-        """Return where a training of a model that stays says how far it is."""
+        """Return the files in which a resident training of a model publishes its status."""
         return Residence(self._folder(name))
 
     @contextlib.contextmanager
     def reading(self, name: str, number: int | None = None) -> Iterator[Version]:
-        """Give a version as `version` does; its files stay until the block ends, also where it is replaced meanwhile."""
+        """Yield a version as `version` does; its files stay until the block ends, even if it is replaced meanwhile."""
         deadline = time.monotonic() + MOVING_SECONDS
         while True:
             version = self.version(name, number)

@@ -47,7 +47,7 @@ def write_dense(folder: Path, part: int, arrays: Iterable[tuple[str, str, Floats
 
 
 def copy_dense(parts: Sequence[VersionFile], target: Path, without: Collection[str]) -> None:
-    """Copy a version's arrays to a new folder but those of some parameters; no folder where none is left.
+    """Copy a version's arrays to a new folder, except some parameters'; no folder where none is left.
 
     Raises:
         ModelError: a file is damaged, the disk is full, or the target is not writable.
@@ -63,7 +63,7 @@ def copy_dense(parts: Sequence[VersionFile], target: Path, without: Collection[s
 
 
 def read_dense(parts: Sequence[VersionFile], column: str | None = None) -> dict[tuple[str, str], Floats]:
-    """Read a version's arrays by name and column: all, or those of one column.
+    """Read a version's arrays by name and column: all, or one column's.
 
     Raises:
         ModelError: a file is damaged.

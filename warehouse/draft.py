@@ -1,4 +1,4 @@
-"""A version in the making."""
+"""A draft: a version that is being made."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ROWS = ("rows", "tombstones", "dense", "candidates", "trials", "package", "tree"
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"
-"""What is kept beside the rows and there before the first is learned."""
+"""Files beside the rows that exist before the first example is learned."""
 RESUMED = ("staged", "items", "checkpoints", "best")
-"""What RESUME goes on from."""
+"""Files from which RESUME continues."""
 
 
 class Draft(VersionFiles):
@@ -74,7 +74,7 @@ class Draft(VersionFiles):
         return checkpoints_of(self.manifest, self.folder)
 
     def record(self, manifest: Manifest) -> None:
-        """Keep what is known once the input is: from now on the training can be resumed, and those before it cannot."""
+        """Record the input: from now on this training can be resumed, and earlier ones cannot."""
         self.checkpoints.begin()
         write_manifest(self.folder, manifest)
         self.manifest = manifest
@@ -86,11 +86,11 @@ class Draft(VersionFiles):
         write_manifest(self.folder, self.manifest)
 
     def progress(self, values: Mapping[str, Any]) -> None:
-        """Add a line of progress; others see it at once (ML.TRAINING_INFO)."""
+        """Add a line of progress; other processes see it at once (ML.TRAINING_INFO)."""
         append_progress(self.folder, values)
 
     def adopt(self, written: VersionFiles) -> None:
-        """Make the rows that were written in a folder of `saved` or `best` those of the version; what else was written goes."""
+        """Make the rows in a folder of `saved` or `best` the version's rows; other written files are removed."""
         with storing(self.folder):
             for name in ROWS:
                 if (written.folder / name).exists():
@@ -122,7 +122,7 @@ class Draft(VersionFiles):
         begun = self.manifest.examples_total
         total = begun + manifest.examples
         self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))
-        self._open = False  # the version is there, whatever becomes of what it makes needless
+        self._open = False  # the version exists, whatever happens to files that it makes obsolete
         try:
             clear_checkpoints(self.manifest, self.folder)
             with contextlib.suppress(XpsqlError, OSError):
@@ -149,7 +149,7 @@ class Draft(VersionFiles):
         return any(isinstance(found, Checkpoint) for found in self.checkpoints.complete())
 
     def discard(self) -> None:
-        """Leave things as they were before the draft was begun, and give the locks back: its statement cannot run."""
+        """Undo the draft and release the locks: its statement cannot run."""
         try:
             self._discarded()
         finally:
@@ -202,4 +202,4 @@ def reason(error: BaseException | str) -> str:
         return "The training was interrupted."
     if isinstance(error, str | XpsqlError | OSError):
         return str(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")  # a KeyError by itself tells its key alone
+    return f"{type(error).__name__}: {error}".removesuffix(": ")  # a KeyError's text is only its key

@@ -1,4 +1,4 @@
-"""Writing so that a kill or a power cut leaves the old file or the new one, and errors that say what to do."""
+"""Durable, atomic writes: a kill or a power cut leaves the old file or the new one; errors say what to do."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def _replaced(path: Path, text: str) -> bool:
-    """Replace a file; False where its draft was taken for what a killed process left, and removed, by who changes the model."""
+    """Replace a file; False where its draft was taken for what a killed process left, and removed, by a process that changes
+    the model."""
     draft = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
     try:
         draft.write_text(text, encoding="utf-8")

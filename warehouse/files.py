@@ -1,4 +1,4 @@
-"""Where the data of a version is."""
+"""The folders and files of a version's data."""
 
 from __future__ import annotations
 
@@ -22,40 +22,40 @@ class Folders:
     folder: Path
 
     def rows_of(self, table: str) -> Path:
-        """That of a table's rows."""
+        """The folder of a table's rows."""
         return self._own("rows", table)
 
     def tombstones_of(self, table: str) -> Path:
-        """That of the keys of a table's rows that are gone."""
+        """The folder of the keys of a table's removed rows."""
         return self._own("tombstones", table)
 
     @property
     def dense(self) -> Path:
-        """That of dense parameters."""
+        """The folder of dense parameters."""
         return self._own("dense")
 
     @property
     def candidates(self) -> Path:
-        """That of features that occurred but have no row."""
+        """The folder of features that occurred but have no row."""
         return self._own("candidates")
 
     @property
     def trials(self) -> Path:
-        """That of the rows that features without one would have."""
+        """The folder of trial rows, of features without a row."""
         return self._own("trials")
 
     @property
     def package(self) -> Path:
-        """That of the model of another package."""
+        """The folder of another package's model."""
         return self._own("package")
 
     def vectors_of(self, name: str) -> Path:
-        """That of vectors with ids."""
+        """The folder of vectors with ids."""
         return self._own("vectors", name)
 
     @property
     def tree(self) -> Path:
-        """That of a tree of items."""
+        """The folder of a tree of items."""
         return self._own("tree")
 
     def _own(self, *names: str) -> Path:
@@ -87,7 +87,7 @@ class VersionFiles(Folders):
 
     @property
     def apart(self) -> Path:
-        """Where rows go that a training is validated on; they are staged beside its input."""
+        """Where validation rows are staged, beside the input."""
         return self.staged / "apart"
 
     @property
@@ -101,7 +101,7 @@ class VersionFiles(Folders):
         return self.folder / "saved"
 
     def best(self, pass_number: int) -> VersionFiles:
-        """Where the rows of a pass go that may become the version's; kept by RESUME."""
+        """Where the rows of the best pass go; kept for RESUME."""
         return VersionFiles(self.folder / "best" / str(pass_number))
 
     def writer(self, table: TableEntry, part: int = 0, run: int = NUM_SLICES, compression: str = "none") -> RowWriter:
@@ -109,11 +109,11 @@ class VersionFiles(Folders):
         return writer_in(self.rows_of(table.name), table, part, run, compression)
 
     def tombstone_writer(self, table: TableEntry, part: int, run: int) -> RowWriter:
-        """Open a writer of the keys of a shard's rows that are gone."""
+        """Open a writer of tombstones, the keys of a shard's removed rows."""
         return writer_in(self.tombstones_of(table.name), None, part, run, "zstd")
 
     def trial_writer(self, table: TableEntry, part: int) -> RowWriter:
-        """Open a writer of the rows that a shard's features without one would have."""
+        """Open a writer of a shard's trial rows."""
         return writer_in(self.trials, table, part, NUM_SLICES)
 
 

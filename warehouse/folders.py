@@ -1,4 +1,4 @@
-"""The folders of a model and of its versions: what is there, what each one's manifest says, and how one comes and goes."""
+"""The folders of a model and of its versions: listing, reading their manifests, creating and removing them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def newest_interrupted(versions: Sequence[Version]) -> Version | None:
 
 
 def leftovers(manifest: Manifest) -> tuple[str, ...]:
-    """Return the folders of a version that are of no use any more."""
+    """Return the obsolete folders of a version."""
     if manifest.status in COMMITTED:
         return (*RESUMED, "saved")
     if manifest.status == "interrupted" and manifest.begun:
@@ -74,7 +74,7 @@ def read_version(folder: Path) -> Manifest | None:
     try:
         manifest = of_folder(folder)
         if manifest.status == "training" and not held(folder / "lock"):
-            # It may have ended between the two looks.
+            # It may have ended between the two reads.
             manifest = of_folder(folder)
             if manifest.status == "training":
                 return dataclasses.replace(manifest, status="interrupted")
@@ -141,7 +141,7 @@ def renewed_lock(folder: Path) -> Lock:
 
 
 def forget(folder: Path, number: int) -> None:
-    """Undo the beginning of the newest version, and of its model where it was the first."""
+    """Undo the start of the newest version, and of its model where it was the first."""
     if number == 1:
         trash(folder)
         return
@@ -157,7 +157,7 @@ def trash_unread(version: Path, others: Sequence[Version] = ()) -> bool:
     """Remove the folder of a version, unless somebody reads it; return whether it was removed.
 
     Args:
-        others: those that stay, which may be read from it.
+        others: the remaining versions, which may be read from it.
     """
     with unshared(version / FILE) as unread:
         if unread:
@@ -166,7 +166,7 @@ def trash_unread(version: Path, others: Sequence[Version] = ()) -> bool:
 
 
 def remove_version(version: Path, others: Sequence[Version]) -> None:
-    """Remove a version; where others are read from its rows, these stay until none is: it is out of sight by one step."""
+    """Remove a version, out of sight in one step; its rows stay as long as other versions are read from them."""
     if number_of(version) not in needed_by(others):
         trash(version)
         return
@@ -177,7 +177,7 @@ def remove_version(version: Path, others: Sequence[Version]) -> None:
 
 
 def clear_kept(version: Path) -> None:
-    """Remove of a version that was dropped what nobody needs: all but its rows and who says which they are."""
+    """Remove what is not needed of a dropped version: all but its rows and their list."""
     for path in version.iterdir():
         if path.name not in (KEPT, WHOLE, "rows", "tombstones"):
             clear(path)
@@ -195,7 +195,7 @@ def needed_by(versions: Sequence[Version]) -> Collection[int]:
 
 
 def trash_whole(version: Path, readers: Sequence[Path]) -> bool:
-    """Remove the rows that were made whole of a version, unless somebody reads one of the versions that are read from them."""
+    """Remove a version's compacted rows, unless somebody reads a version that depends on them."""
     with contextlib.ExitStack() as stack:
         unread = all(stack.enter_context(unshared(reader / FILE)) for reader in readers)
         if unread:

@@ -1,4 +1,4 @@
-"""Who is changing or reading a model: advisory locks that the system takes back when a process ends, however it ends."""
+"""Advisory locks on models and versions, which the system releases when a process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _in_place(path: Path, descriptor: int) -> bool:
 def shared(path: Path) -> Iterator[bool]:
     """Share the lock of a file, so that `unshared` says no until the block ends, in any process.
 
-    Gives False where the file has gone, or is about to be moved away. Who may not lock here, shares nothing.
+    Gives False where the file has gone, or is about to be moved away. A process that may not lock here shares nothing.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -143,7 +143,7 @@ def held(path: Path) -> bool:
 
 
 def busy(path: Path, model: str) -> ModelError:
-    """Return the error that tells who holds the lock of a model."""
+    """Return the error that names the holder of a model's lock."""
     with contextlib.suppress(OSError, ValueError):
         note = json.loads(path.read_text())
         who = f"process {note['process']} since {note['since']}"

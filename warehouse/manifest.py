@@ -1,4 +1,4 @@
-"""What a version of a model says about itself: one JSON file beside its rows.
+"""The manifest of a version: one JSON file beside its rows.
 
 A new field is one line in `Manifest`, with a default: older manifests are read with that default, and an older xpsql skips
 the fields that it does not know. FORMAT grows only when an older xpsql would misread what is written.
@@ -171,7 +171,7 @@ class Manifest:
         statement: the text that made it; `query` is the part after AS; parent: the version it continues, if any.
         replaces: once `ready`, every version before it is gone (OR REPLACE).
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
-        rows: keys that have rows, which are those of the first table.
+        rows: how many keys have rows, in the first table.
         metrics: of its training, as ML.EVALUATE shows them; late: LABEL ... LATE.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS; vectors: of VECTORS, in files of their own; items: the query of ITEMS; positive: a LABEL of
@@ -188,13 +188,13 @@ class Manifest:
         input: how the splits are read; batch_size, shards, workers: with what; expected: examples in all passes, where a filter
             does not decide. What RESUME needs beside the statement.
         epoch: of the driver that trains it; RESUME counts on.
-        once: the names that it and those it goes on from learned under (WITH once), its own last.
+        once: the names under which it and its ancestors learned (WITH once), its own last.
         files: the files of its data, with their checksums; None of a version before format 3, which has none.
         requires: what a reader must know beside this format, by name; docs/format.md has them.
-        base: the version before, whose rows those of this one change; None where it has all.
+        base: the previous version, whose rows this one's change (a delta); None where it has all rows.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
-        position: how far it and those that it goes on from have learned from each stream, by its name.
+        position: how far it and its ancestors have learned from each stream, by its name.
         publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself. retain: RETAIN LAST.
         defaults: which ones options have that are not written; 0 of an earlier version.
     """
@@ -311,7 +311,7 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
 
 
 def check_names(manifest: Manifest) -> None:
-    """Refuse names that become names of files or folders, and are none that we write.
+    """Refuse names of files or folders that xpsql does not write.
 
     Raises:
         ValueError: says which.

@@ -1,4 +1,4 @@
-"""Changes of the models of a warehouse; catalog.py finds them, and says how they lie on the disk."""
+"""Changes of the models of a warehouse; catalog.py finds them, and describes their layout on disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Models(Catalog):
         Args:
             name: the model.
             manifest: what is known before the training; `parent` names the version that it continues.
-            replace: the versions before it go once it is ready; until then they are served.
+            replace: earlier versions are removed once it is ready; until then they are served.
             under: the model's lock, which the caller has and keeps; None: it is taken, and given back with the draft.
 
         Raises:
@@ -149,7 +149,7 @@ class Models(Catalog):
         )
 
     def _abandon(self, folder: Path, number: int) -> None:
-        """Let interrupted trainings before a version be resumed no more, and remove what they kept for it."""
+        """Give up interrupted trainings before a version, and remove what they kept for resuming."""
         for version in self.present(model_name(folder.name)):
             if version.number < number and version.manifest.status == "interrupted":
                 error = f"It was interrupted, and version {number} was trained instead of resuming it."
@@ -209,8 +209,8 @@ class Models(Catalog):
             lock.release()
 
     def drop_old(self, name: str, retained: int) -> list[int]:
-        """Remove the versions before the newest ones that are ready, but the one served, and those that RESUME needs or that
-        somebody reads.
+        """Remove the versions before the newest ready ones, except the served one, versions that RESUME needs, and versions
+        that somebody reads.
 
         Args:
             retained: how many versions that are ready stay, 1 or more.
@@ -241,8 +241,8 @@ class Models(Catalog):
         return [n for n in old if trash_unread(folder / f"v{n}", [v for v in self.present(name) if v.number != n])]
 
     def keep_whole(self, name: str, number: int, newest: Version, written: Path) -> None:
-        """Let a version of changes have all its rows, and remove those of others that are not needed for it, under the model's
-        lock, which the caller has; where the version is gone, what was written goes too.
+        """Give a delta version all its rows, and remove other versions' compacted rows that are no longer needed, under the
+        model's lock, which the caller has; where the version is gone, the written rows are removed, too.
 
         Args:
             newest: the newest version that is read from it.
@@ -268,7 +268,8 @@ class Models(Catalog):
             )
 
     def _interrupted(self, name: str, number: int | None) -> list[tuple[Manifest, Path]]:
-        """Return the interrupted trainings, which keep checkpoints, of one version or all; a damaged manifest tells nothing."""
+        """Return the interrupted trainings, which keep checkpoints, of one version or all; a damaged manifest counts as
+        none."""
         found = []
         for one in version_numbers(self._folder(name)) if number is None else (number,):
             folder = self._folder(name) / f"v{one}"
@@ -286,9 +287,10 @@ class Models(Catalog):
             raise busy(path, name) from None
 
     def _sweep(self, folder: Path) -> None:
-        """Remove what killed processes left, what a replacing version made needless, and the data of versions that failed.
+        """Garbage collection: remove leftovers of killed processes, versions that were replaced, and the data of failed
+        versions.
 
-        What cannot be removed, and what somebody reads, stays for the next sweep.
+        What cannot be removed, or is being read, stays for the next sweep.
         """
         for leftover in self.folder.glob(".trash-*"):
             clear(leftover)

@@ -1,5 +1,5 @@
-"""What a version keeps beside its rows, in a folder of its own: the model of another package, a file as that package wrote it;
-the tree of its items, a Parquet file with an item a row.
+"""Files of a version beside its rows: the model of another package, as that package wrote it; and the tree of its items, a
+Parquet file with a row per item.
 
 Columns of a tree: `key` of the item, as in its row; `category`, the key of its category, 0 for none; `code`, the number of its
 leaf as in a heap, where the children of c are 2c + 1 and 2c + 2.

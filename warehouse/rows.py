@@ -62,7 +62,7 @@ class RowWriter:
     """Writes one part of a table's rows, in row groups of about a million, or 256 MiB where rows are wide; durable once closed.
 
     Args:
-        path: of the file, in a folder that is there: who writes late leaves nothing in one that has been removed.
+        path: of the file, in an existing folder: a late writer leaves nothing in a removed one.
         table: the table's name and columns; None: keys alone are written, of rows that are gone.
         run: rows, in order of key, of so many slices become a row group, which readers can choose; 1024 where rows are in no
             order.
@@ -181,7 +181,7 @@ def check_parts(folder: Path, parts: Sequence[VersionFile]) -> None:
     """Require that a table has files of its own.
 
     Raises:
-        ModelError: there is none: the version is gone; or one is a link.
+        ModelError: it has no files, since the version is gone; or a file is a link.
     """
     if not parts:
         raise _gone(folder)
@@ -205,7 +205,7 @@ def read_rows(parts: Sequence[VersionFile], columns: Sequence[str] | None, slice
     """Read the rows of a table's files, 65,536 or fewer at a time; all columns, or those named, in that order.
 
     Args:
-        slices: a run of slices, whose rows are among those that are read; files without checksums are read whole. All: None.
+        slices: a run of slices that the read rows must cover; files without checksums are read whole. None: all.
 
     Raises:
         ModelError: a file is damaged, or went while it was read; the message names it.

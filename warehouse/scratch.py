@@ -25,7 +25,8 @@ def sweep(left: Iterable[Path]) -> None:
 
 @contextmanager
 def scratch(warehouse: Path) -> Iterator[Path]:
-    """Give an empty folder in a warehouse, which goes when the block ends; those that killed processes left go after a week."""
+    """Yield an empty folder in a warehouse, which is removed when the block ends; leftovers of killed processes are removed
+    after a week."""
     root = warehouse / FOLDER
     folder = root / uuid.uuid4().hex
     with storing(folder):

@@ -1,4 +1,5 @@
-"""A folder of checkpoints: on a local disk, where what is written survives a power cut, or on a filesystem that Arrow knows."""
+"""A folder of checkpoints: on a local disk, where what is written survives a power cut, or on a filesystem that Arrow
+supports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The files of a version's data: the checksums of their blocks, and the slices of the keys whose rows a block has.
+"""Checksummed files of a version: the checksums of their blocks, and the slices whose keys' rows a block has.
 
-A block is a run of a file's bytes that is read and checked as a whole; those of a file follow each other and are all of it. The
-bytes that a reader gets are those that were checked, and of a file whose blocks are of slices it reads what it needs.
+A block is a run of a file's bytes that is read and checked as a whole; the blocks of a file are consecutive and cover it. A
+reader gets only checked bytes, and reads only the blocks that it needs where blocks are of slices.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class VersionFile(NamedTuple):
         """Open it to be read; with checksums, what is read has been checked.
 
         Raises:
-            OSError: it cannot be read, or bytes are not those that were written.
+            OSError: it cannot be read, or its bytes have changed.
         """
         if self.path.is_symlink():
             raise OSError("a file of a version is no link")
@@ -247,7 +247,7 @@ def collected(folder: Path, names: Sequence[str]) -> tuple[FileEntry, ...]:
 
 
 def check_files(files: Sequence[FileEntry]) -> None:
-    """Refuse what is no list of a version's files.
+    """Refuse an invalid list of a version's files.
 
     Raises:
         ValueError: says which.

@@ -1,16 +1,16 @@
 """Tables of the warehouse: folders of Parquet files that appear, change and go in one step.
 
-    <warehouse>/tables/<name>/_manifest.json     the table: its files in order, and those of the state before
+    <warehouse>/tables/<name>/_manifest.json     the table: its files in order, and the files of the previous state
     <warehouse>/tables/<name>/_data/*.parquet    the files
     <warehouse>/tables/<name>/*.parquet          links to the files of the table, for Spark and others who read folders
     <warehouse>/tables/.drafts/<id>/             files that are being written
-    <warehouse>/tables/.locks/<name>             held by who changes the table
+    <warehouse>/tables/.locks/<name>             held by the process that changes the table
 
-Each file of a partitioned table has rows of one partition, whose values it holds like those of other columns, and the manifest
-too.
+Each file of a partitioned table has rows of one partition, whose values are in the file like other columns, and in the
+manifest.
 
 A writer makes its files durable in a draft, and only then takes the table's lock, moves them into `_data` and replaces the
-manifest, which is the step that counts. Files of the state before stay until the next change, so a reader that knows their
+manifest, which is the step that counts. Files of the previous state stay until the next change, so a reader that knows their
 names goes on reading them.
 """
 
@@ -51,9 +51,9 @@ class Contents:
 
     Attributes:
         files: their names, in order.
-        before: those of the state before.
+        before: the files of the previous state.
         generation: how many changes there were.
-        partitioned_by: the columns that tell partitions apart.
+        partitioned_by: the partition columns.
         partitions: of each file that has rows, the values of these columns.
     """
 
@@ -100,7 +100,7 @@ class Tables:
         return () if contents is None else contents.partitioned_by
 
     def partitions(self, name: str) -> list[tuple[str | None, ...]]:
-        """Return the values that tell the partitions of a table apart, sorted as texts.
+        """Return the values of a table's partitions, sorted as texts.
 
         Raises:
             ModelError: see `files`.
@@ -110,7 +110,7 @@ class Tables:
         return sorted(found, key=lambda values: [(value is not None, value or "") for value in values])
 
     def linked(self, name: str) -> tuple[str, ...] | None:
-        """Return what `files` does, with the links in line for those who read them; a killed writer leaves them as they were.
+        """Return what `files` does, with updated links for their readers; a killed writer leaves them as they were.
 
         Raises:
             ModelError: as `files`, or the links cannot be written.
@@ -125,7 +125,7 @@ class Tables:
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
-        """Give an empty folder to write Parquet files into, for `put`; it is gone when the block ends.
+        """Yield an empty folder to write Parquet files into, for `put`; it is removed when the block ends.
 
         Raises:
             ModelError: the warehouse is not writable.

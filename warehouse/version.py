@@ -31,9 +31,9 @@ class Version(Folders):
 
     Attributes:
         folder: where it is.
-        manifest: with `interrupted` where a training ended without a word.
-        served: what statements use that name no version.
-        replaced: vectors with ids, by name, that a statement has elsewhere.
+        manifest: with `interrupted` where a training died.
+        served: whether statements that name no version use it.
+        replaced: by name, vectors with ids that a statement replaces.
     """
 
     folder: Path
@@ -51,12 +51,12 @@ class Version(Folders):
 
     @property
     def position(self) -> Mapping[str, Mapping[str, Any]]:
-        """How far it and those that it goes on from have read each stream, by its name: see Manifest, and segments.PASSED."""
+        """How far it and its ancestors have read each stream, by its name: see Manifest, and segments.PASSED."""
         return {**self.manifest.position, **read_passed(self.folder)}
 
     @property
     def progress(self) -> str | None:
-        """How far a training has come that has not ended, in words; None where it has."""
+        """The progress of an unfinished training, in words; None where it has ended."""
         manifest = self.manifest
         if manifest.status not in ("training", "interrupted"):
             return None
@@ -76,14 +76,14 @@ class Version(Folders):
 
     @property
     def is_delta(self) -> bool:
-        """Whether it has the rows alone that it changed, of those of the version before."""
+        """Whether it is a delta: it has only the rows that it changed."""
         return self.manifest.base is not None
 
     def chain(self) -> list[ChainLink]:
         """Return what its rows are read from; the first has all rows, and it is all where this is no delta.
 
         Raises:
-            ModelError: one of them is gone or damaged.
+            ModelError: one of them is missing or damaged.
         """
         return chain(self.folder, self.manifest)
 
@@ -119,7 +119,7 @@ class Version(Folders):
         return merged(links, table, columns, slices)
 
     def trial_rows(self) -> Iterator[pa.RecordBatch]:
-        """Read the rows that features without one would have, as `rows` does those of the first table.
+        """Read the trial rows of features without a row, as `rows` reads the first table's.
 
         Raises:
             ModelError: a file is damaged.
@@ -141,7 +141,7 @@ class Version(Folders):
         ]
 
     def everything(self) -> list[VersionFile]:
-        """Return all files of its data, those among them from which all its rows are read faster."""
+        """Return all files of its data, including compacted rows."""
         names = [f"{kind}/{table.name}" for kind in ("rows", "tombstones") for table in self.manifest.tables]
         names += [f"vectors/{vectors.name}" for vectors in self.manifest.vectors]
         names += ["dense", "candidates", "trials", "package", "tree"]
@@ -150,10 +150,10 @@ class Version(Folders):
         return [*own, *(VersionFile(self.folder / WHOLE / file.path, file) for file in whole)]
 
     def beneath(self, all_of_them: bool = False) -> list[VersionFile]:
-        """Return the files of other versions that it is read from: of those that were dropped, or of all.
+        """Return the files of other versions that it is read from: of dropped versions, or of all.
 
         Raises:
-            ModelError: one of them is gone or damaged.
+            ModelError: one of them is missing or damaged.
         """
         links = [link for link in self.chain() if all_of_them or link.is_dropped] if self.is_delta else []
         return [VersionFile(link.folder / file.path, file) for link in links for file in link.files]
@@ -180,7 +180,7 @@ class Version(Folders):
 
 
 def reached(lines: Sequence[Mapping[str, Any]], newest: Checkpoint | None, manifest: Manifest) -> str:
-    """Return how far a training has come, in words: as far as its lines of progress tell, or its newest checkpoint."""
+    """Return a training's progress in words: by its lines of progress, or its newest checkpoint."""
     batches = max((line["batch"] for line in lines if "batch" in line), default=0)
     if any("objective" in line for line in lines):
         return f"{batches} iterations over all examples"

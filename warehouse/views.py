@@ -55,7 +55,7 @@ class Views:
         replace_text(self._path(name), json.dumps({"format": FORMAT, "query": view.query, "columns": view.columns}, indent=1))
 
     def drop(self, name: str) -> None:
-        """Remove a view; one that is gone is fine."""
+        """Remove a view; a missing one is fine."""
         path = self._path(name)
         with storing(path):
             path.unlink(missing_ok=True)

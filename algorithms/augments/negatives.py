@@ -1,4 +1,4 @@
-"""Rows of items that were not taken, drawn at random: what is learned beside a log of items that were."""
+"""Negative sampling: rows of random items that were not taken, learned beside a log of items that were."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Negatives(NamedTuple):
     Attributes:
         number: of them, after each row.
         power: items are drawn by count^power.
-        item: the slots of the item; the first one, which is categorical, tells items apart.
-        had: the multi-valued slots of items that the user has; a row of one of them, or of the item taken, counts nothing.
+        item: the slots of the item; the first one, which is categorical, is the item's id.
+        had: the multi-valued slots of items that the user has; an added row of one of them, or of the item taken, has weight 0.
     """
 
     number: int
@@ -85,7 +85,7 @@ def with_negatives(chunk: Chunk, negatives: Negatives, layout: Layout, others: R
 
 
 def dense_names(layout: Layout, lines: int) -> list[str]:
-    """Return the slot of each line of `Chunk.dense`; what operators offer of features, the first in the layout, has none."""
+    """Return the slot of each line of `Chunk.dense`; what operators offer for features, first in the layout, has none."""
     names = [*layout.continuous, *(name for name, elements in layout.vectors for _ in range(elements))]
     return names[len(names) - lines :]
 

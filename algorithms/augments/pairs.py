@@ -1,4 +1,4 @@
-"""Pairs of items as features: what a row has, with the item that it is about."""
+"""Pairs of items as features: each item of a row's history with the row's item."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: Numbers | None = 
     """Return a chunk whose rows have pairs instead of an item and a history, and the intercept.
 
     Args:
-        copies: so many rows stand one after the other for each row of the data: itself, then those of items not taken.
+        copies: so many rows stand one after the other for each row of the data: itself, then the rows of items not taken.
         known: int64[k], see known_pairs; these have no others, as what never went together needs no weight against it.
     """
     rows, joined, kept = joined_with(chunk, pairs)

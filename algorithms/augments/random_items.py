@@ -1,4 +1,4 @@
-"""Items drawn at random for each batch, with their features: what is told from what was taken, beside the batch's own items."""
+"""Mixed negative sampling: random items, with their features, as negatives for each batch, beside the batch's own items."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RandomItems(NamedTuple):
 
     Attributes:
         number: drawn for each batch.
-        item: the slots of the item; the first one, which is categorical, tells items apart.
-        catalogue: those that are drawn from; None: those of the piece of the input that the batch is cut from (about 131,072
+        item: the slots of the item; the first one, which is categorical, is the item's id.
+        catalogue: the items to draw from; None: the items of the piece of the input that the batch is cut from (about 131,072
             rows).
     """
 
@@ -89,7 +89,7 @@ class ItemDraw(NamedTuple):
 
 
 class DrawnRows(NamedTuple):
-    """Some items as rows of a model that has no slot but theirs.
+    """Some items as rows of a model that has only the items' slots.
 
     Attributes:
         features: the codes of their features, where they were encoded.
@@ -109,8 +109,8 @@ class DrawnRows(NamedTuple):
 
         Args:
             own: the slots of the chunk.
-            layout: those of the model, with `lines` lines of categorical slots and the intercept.
-            item: the slots that are taken over.
+            layout: the model's layout, with `lines` lines of categorical slots and the intercept.
+            item: the slots to copy.
         """
         scalar = np.full((lines, len(rows)), ABSENT, np.int32)
         for line, name in enumerate(layout.scalar):

@@ -1,4 +1,4 @@
-"""Features drawn at random for each batch, and how much frequent ones count; both by what a piece of the input holds."""
+"""Negative sampling of features, and subsampling of frequent ones; both by the content of a piece of the input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..inputs import Layout
 
 
 class Sampling(NamedTuple):
-    """How an algorithm that tells features from random ones has them drawn.
+    """How random features are drawn for an algorithm that contrasts features with them.
 
     Attributes:
         number: drawn for each batch, with replacement, among the values of multi-valued slots in the piece of the input that
@@ -84,5 +84,5 @@ def weights_of(chunk: Chunk, frequent: float) -> NDArray[np.float32]:
 
 
 def weighed(chunk: Chunk, weights: NDArray[np.float32]) -> Chunk:
-    """Return the chunk with the weights of values multiplied by those of their codes."""
+    """Return the chunk with the weights of values multiplied by the weights of their codes."""
     return chunk._replace(bags=tuple(bag._replace(weights=bag.weights * weights[bag.codes]) for bag in chunk.bags))

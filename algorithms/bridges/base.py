@@ -1,4 +1,4 @@
-"""What a network is to the training: named arrays, and a function of them and of the inputs."""
+"""The training's view of a network: named arrays, and a function of them and of the inputs."""
 
 from __future__ import annotations
 

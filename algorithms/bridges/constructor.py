@@ -11,7 +11,7 @@ from ...platform.options import REFUSED, article, convert, type_name
 from .source import NETWORK
 
 OWN = ("self", "features", "rngs", "key")
-"""What the training gives a constructor."""
+"""The arguments that the training provides."""
 VARIADIC = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
 
 
@@ -19,7 +19,7 @@ def arguments_of(made: Callable[..., Any], given: Mapping[str, Any], what: str) 
     """Return the arguments for a constructor, or for a function `init`.
 
     Raises:
-        OptionError: it does not take one, not of that type, or needs one that is not given.
+        OptionError: an argument is unknown, of another type, or missing.
     """
     parameters = parameters_of(made)
     takes = {name.lower(): name for name, one in parameters.items() if name not in OWN and one.kind not in VARIADIC}
@@ -42,7 +42,7 @@ def arguments_of(made: Callable[..., Any], given: Mapping[str, Any], what: str) 
 
 
 def parameters_of(made: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return the parameters of a constructor or a function; a metaclass may hide those of a class."""
+    """Return the parameters of a constructor or a function; a metaclass may hide a class's parameters."""
     return inspect.signature(initializer(made)).parameters
 
 

@@ -1,4 +1,4 @@
-"""What a user's network sees: the names of its inputs when it is made, and their values when it is called."""
+"""The inputs of a user's network: their names when it is made, and their values when it is called."""
 
 from __future__ import annotations
 

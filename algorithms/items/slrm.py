@@ -20,7 +20,7 @@ SUBJECT = Subject("USING", "slrm")
 
 @dataclass(frozen=True)
 class SlrmOptions:
-    item: str = option("item", "the slot of the item that is taken, or was offered")
+    item: str = option("item", "the slot of the item that was taken or offered")
     history: str = option("history", "the array slot of the items that the user has")
     negatives: int = option(
         20, "items drawn at random as not taken, for each row; 0 where the data has rows of label 0", minimum=0, maximum=1000
@@ -43,7 +43,7 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     """Learn sparse weights of ordered pairs of items from a stream: score = b + sum over the history of w(had, item).
 
     A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not taken,
-    unless the user has them, which WITH (share = (history AS item)) tells, with the pairs that other rows have; then no item
+    unless the user has them, as WITH (share = (history AS item)) shows, with the pairs that other rows have; then no item
     has a pair with itself. A pair is a feature: its key is the upper half of the item's key, then the upper half of the key of
     what was had. ML.RELATED gives the pairs as a table of items, related items and scores.
 
@@ -52,7 +52,7 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     Click Prediction: a View from the Trenches", KDD 2013.
 
     Raises:
-        OptionError: a slot that is named is not there, or there are others.
+        OptionError: a named slot is missing, or there are others.
     """
     pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
     item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)

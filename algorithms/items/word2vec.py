@@ -94,7 +94,7 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
 def window_losses(
     centres: jax.Array, contexts: jax.Array, sequence: jax.Array, weight: jax.Array, window: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Return, of each value, the sum over values near it of the weighted loss of telling them, and the weights' sum.
+    """Return, for each value, the weighted loss of predicting the values near it, summed, and the sum of weights.
 
     Args:
         centres, contexts: float32[n, dim], both vectors of each value.
@@ -127,7 +127,7 @@ def window_losses(
 
 
 def random_losses(centres: jax.Array, others: jax.Array) -> jax.Array:
-    """Return the mean loss of telling each value from random features, float32[n]; blocks of values share theirs.
+    """Return the mean loss of distinguishing each value from random features, float32[n]; blocks of values share them.
 
     Args:
         centres: float32[n, dim].

@@ -1,4 +1,4 @@
-"""XSVD: SVD++ with side features, learned from a stream: what a user, and what was seen of him, has in common with an item."""
+"""XSVD: SVD++ with side features, learned from a stream: what a user, and the user's feedback, has in common with an item."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
     another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, has
     weight 0. All rows that are added are in the counts and metrics of training: where items are few, those that have weight 0
-    make its pcopc larger and its auc smaller than those of what is learned.
+    make its pcopc larger and its auc smaller than of the examples that count.
 
     Source: Koren, "Factorization Meets the Neighborhood", KDD 2008, equation 15; Chen et al., "SVDFeature", JMLR 2012, for side
     features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.
@@ -117,7 +117,7 @@ def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback
         item, feedback: places of these slots among all.
 
     Raises:
-        OptionError: no categorical slot tells items apart.
+        OptionError: the item's first slot is not categorical.
     """
     if not options.negatives:
         return ()

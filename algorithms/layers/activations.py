@@ -28,8 +28,8 @@ class Activation(NamedTuple):
     Attributes:
         apply: (parameters, float32[..., dim]) -> float32[..., dim], element by element.
         init: dim -> the parameters that it keeps, float32[dim] each, by name.
-        follows: (float32[..., dim], mask of its first axes) -> those of them that are moving averages of what batches have, and
-            what this batch has; no gradient reaches them. None: there are none.
+        follows: (float32[..., dim], mask of its first axes) -> the parameters that are moving averages over batches, and this
+            batch's statistics; no gradient reaches them. None: there are none.
     """
 
     apply: Callable[[Parameters, jax.Array], jax.Array]
@@ -94,7 +94,7 @@ def running_dice_start(dim: int) -> Parameters:
 def running_dice(parameters: Parameters, x: jax.Array) -> jax.Array:
     """Return p x + (1 - p) slope x with p = sigmoid((x - mean) / sqrt(variance)), whose statistics are moving averages.
 
-    The paper takes those of the batch in training. Here training, too, has the averages before the batch, as predictions do.
+    The paper takes the batch's statistics in training. Here training uses the averages before the batch, as predictions do.
 
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 5.3, equation 9.
     """

@@ -42,7 +42,7 @@ class Gru(NamedTuple):
     units: int
 
     def specs(self) -> tuple[DenseSpec, ...]:
-        """Return its dense parameters: those of u, r and c side by side."""
+        """Return its dense parameters: the parameters of u, r and c side by side."""
 
         def init(part: int, inputs: int, seed: int) -> jax.Array:
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), self.number), part)
@@ -62,7 +62,7 @@ class Gru(NamedTuple):
     def states(
         self, parameters: Parameters, products: jax.Array, mask: jax.Array, attention: jax.Array | None = None
     ) -> jax.Array:
-        """Return the state after each element, float32[batch, L, units]; where there is no element, that before it.
+        """Return the state after each element, float32[batch, L, units]; where there is no element, the state before it.
 
         Args:
             products: float32[batch, L, 3 * units], of elements and the kernel.

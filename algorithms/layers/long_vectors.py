@@ -1,4 +1,4 @@
-"""A second vector for features that tell much: the dimension of a feature grows with what is known of it."""
+"""A second vector for informative features: the dimension of a feature grows with what is known about it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LONG = "long_vectors"
 class LongOptions:
     """The options of second vectors; a base of an algorithm's options."""
 
-    long_dim: int = option(0, "elements of a second vector, for features that tell much; 0 for none", minimum=0, maximum=1024)
+    long_dim: int = option(0, "elements of a second vector, for informative features; 0 for none", minimum=0, maximum=1024)
     long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
 
 
 def long_tables(options: LongOptions, outputs: int = 1, scale: float = 0.0) -> tuple[TableSpec, ...]:
-    """Return the table of second vectors; none where nobody asks for them.
+    """Return the table of second vectors; none where they are not asked for.
 
     Args:
         outputs: so many vectors stand side by side.
@@ -33,7 +33,7 @@ def long_tables(options: LongOptions, outputs: int = 1, scale: float = 0.0) -> t
 
 
 def admits_long(options: LongOptions) -> Callable[[TableSpec], tuple[Operator, ...]]:
-    """Return the operators of tables of an algorithm's own: admit(information > x) guards that of second vectors."""
+    """Return the operators of an algorithm's own tables: admit(information > x) guards the table of second vectors."""
 
     def operators(table: TableSpec) -> tuple[Operator, ...]:
         return (admit(AdmitOptions(information=options.long_information), table),) if table.name == LONG else ()

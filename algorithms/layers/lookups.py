@@ -1,4 +1,4 @@
-"""Rows of a matrix by index, and what is summed of them over an example, with their gradients.
+"""Embedding look-ups: rows of a matrix by index, and their sums over an example, with gradients.
 
 XLA goes through them element by element on CPUs, and they are a large part of what sparse models cost. So on CPUs they are
 custom calls, native/lookups.cpp; elsewhere the same in JAX, and everywhere what is traced under `portable`. Indices
@@ -92,8 +92,8 @@ gathered_whole.defvjp(gathered_forward, gathered_backward)
 def projected(rows: jax.Array, index: jax.Array | CommonLines, kernel: jax.Array, *shared: jax.Array) -> jax.Array:
     """Return the rows of each example, side by side, times a matrix: float32[batch, units] of float32[lines * dim, units].
 
-    On CPUs a row that a line has many times is multiplied once, where the rows of a line stand near each other, as those of a
-    slot in a batch do.
+    On CPUs a row that a line has many times is multiplied once, where the rows of a line are near each other, as a slot's rows
+    in a batch are.
 
     Args:
         shared: float32[groups, units], what groups have beside their common lines, to be added.

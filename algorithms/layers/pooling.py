@@ -1,4 +1,4 @@
-"""The vectors of an example's slots: those of its features, pooled slot by slot."""
+"""Pooling: the vector of each slot of an example, from the vectors of its features."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class SlotValues(NamedTuple):
         return pooled
 
     def shares(self, slots: int, pooling: str) -> jax.Array:
-        """Return weights with which sums are what is pooled, float32[k]."""
+        """Return weights with which sums give the pooled values, float32[k]."""
         total = jnp.maximum(self.summed_by_slot(jnp.abs(self.weight), slots), SMALLEST)[self.owner, self.slot]
         return self.weight / (total if pooling == "mean" else jnp.sqrt(total))
 
@@ -155,7 +155,7 @@ def first_values(inputs: Inputs, num_bags: int, chosen: Sequence[int], most: int
 
 
 def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
-    """Return the vector of every slot, float32[batch, slots, dim]: those of slot_vectors, then those of dense_vectors."""
+    """Return the vector of every slot, float32[batch, slots, dim]: first slot_vectors', then dense_vectors'."""
     pooled = slot_vectors(vectors, inputs, layout, pooling)
     if not (layout.continuous or layout.vectors):
         return pooled

@@ -19,7 +19,7 @@ MOMENTUM = 0.99
 
 
 class Following(NamedTuple):
-    """What a training learns from now.
+    """The batch that a training learns from now.
 
     Attributes:
         examples: bool[batch], those that are no padding.
@@ -58,7 +58,7 @@ def following(parameter: jax.Array, statistic: jax.Array) -> jax.Array:
 
 @contextmanager
 def learning(examples: jax.Array) -> Iterator[list[jax.Array]]:
-    """Give the losses by which parameters follow a batch whose loss is traced within: what `follow` is told there.
+    """Yield the losses by which parameters follow the batch whose loss is traced within, as collected from `follow`.
 
     Args:
         examples: bool[batch], those that are no padding.
@@ -76,7 +76,7 @@ def follow(
     statistics: Callable[[jax.Array], Mapping[str, jax.Array]],
     mask: jax.Array | None = None,
 ) -> None:
-    """Move parameters to what the batch has that a training learns from; where nothing is learned, do nothing.
+    """Move parameters towards the statistics of the batch that a training learns from; do nothing elsewhere.
 
     A layer calls it where scores are computed, outside of scans and other transformations of JAX. A batch without examples, and
     what is no number, moves nothing.

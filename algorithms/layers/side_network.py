@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from ..inputs import SideSlots
 from .dense import Layer, Parameters
 
-NUMBER = 300  # of the first layer, after those of any other network
+NUMBER = 300  # of the first layer, after the layers of any other network
 LAYERS = 20  # of one network, at most
 SMALLEST = 1e-12
 
@@ -38,7 +38,7 @@ class SideNetwork:
         self.specs = tuple(spec for layer in self._layers for spec in layer.specs())
 
     def apply(self, parameters: Parameters, values: jax.Array) -> jax.Array:
-        """Return what becomes of `SideVectors.values`; zeros of the first line."""
+        """Return the network's outputs for `SideVectors.values`; zeros for the first line."""
         line = jax.lax.iota(jnp.int32, values.shape[0])[:, None]
         size = jnp.sqrt((values * values).mean(axis=1, keepdims=True) + SMALLEST)
         x = jnp.concatenate([values / size, (line == 1).astype(values.dtype)], axis=1)

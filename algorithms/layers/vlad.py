@@ -1,4 +1,4 @@
-"""Pooling by clusters: what a set of vectors has beside each of some centres, where each vector is near several."""
+"""Pooling by clusters (NetVLAD, NeXtVLAD): residuals of a set of vectors to learned centres, by soft assignment."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
     """Learn a factorization machine: a weight and a vector per feature, both by FTRL-proximal.
 
     Of a label with classes a feature has a weight and a vector for each class. A feature whose information exceeds
-    `long_information` gets a second vector of `long_dim` elements, which meets those of others alone.
+    `long_information` gets a second vector of `long_dim` elements, which interacts with other second vectors alone.
 
     Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.
     """
@@ -92,7 +92,7 @@ def pair_scores(vectors: jax.Array, inputs: Inputs, outputs: int) -> jax.Array:
     """Return the sum over pairs of features of <v_i, v_j> x_i x_j.
 
     Args:
-        vectors: float32[n, outputs * dim], those of one feature side by side.
+        vectors: float32[n, outputs * dim], a feature's vectors side by side.
         inputs: one batch.
 
     Returns:

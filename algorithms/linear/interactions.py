@@ -1,4 +1,4 @@
-"""What pairs of slots add to a score."""
+"""Interactions: what pairs of slots add to a score."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...platform.operators.base import Column, Operator, TableSpec
 from ...platform.options import Part, given_or, option
-from ...platform.options import known as told
+from ...platform.options import known as value_of
 from ..base import Algorithm, Inputs, Layout, Solved, Supervised
 from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
@@ -66,7 +66,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; Liu and Nocedal, "On the Limited
     Memory BFGS Method for Large Scale Optimization", Mathematical Programming 1989.
     """
-    penalty = told(options.adapted(layout).l2)
+    penalty = value_of(options.adapted(layout).l2)
     loss = {"logloss": LOGLOSS, "squared": SQUARED}[options.loss]
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:

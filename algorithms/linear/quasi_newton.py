@@ -94,7 +94,7 @@ def minimise(
         x = x.clip(-most, most) if limited else x
         value, gradient = function(x)
         slope = pseudo_gradient(x, gradient, l1)
-        if limited:  # those that are held are no variables here
+        if limited:  # variables held by their limit are fixed here
             held = (np.abs(x) >= most) & (slope * x < 0)
             slope, gradient = np.where(held, 0.0, slope), np.where(held, 0.0, gradient)
         return Point(x, gradient, value + float(l1 @ np.abs(x)), slope)
@@ -109,7 +109,7 @@ def minimise(
         if found is None:
             break
         if limited and ((found.gradient == 0) != (at.gradient == 0)).any():
-            memory.clear()  # what it knows is of other variables
+            memory.clear()  # its estimate is of other variables
         else:
             memory.add(found.x - at.x, found.gradient - at.gradient)
         at = found

@@ -1,4 +1,4 @@
-"""Rocket training: a large network that learns beside the one that is served, and that it learns from."""
+"""Rocket training (knowledge distillation): the served network learns from a large network that is trained beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..losses import Loss, LossOptions
 from ..pools import PooledOptions
 from .tower import activations_of, check_hidden
 
-FIRST_BOOSTER = 301  # the numbers of the booster's layers, whose first values differ from those of others
+FIRST_BOOSTER = 301  # the numbers of the booster's layers, so that their initial values differ from others'
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from ..linear.scores import linear_scores
 from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs, num_inputs
 
-FIRST_CROSS = 101  # the numbers of cross layers, whose first values differ from those of hidden layers
+FIRST_CROSS = 101  # the numbers of cross layers, so that their initial values differ from hidden layers'
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What networks over a vector per slot share: options, inputs, and the optimizers of weights, vectors and layers."""
+"""Shared parts of networks over a vector per slot: options, inputs, and the optimizers of weights, vectors and layers."""
 
 from __future__ import annotations
 

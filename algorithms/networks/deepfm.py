@@ -13,7 +13,7 @@ from ..linear.scores import linear_scores
 from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs
 
-FIRST_PAIRS = 201  # the number of the layer of pairs, whose first values differ from those of hidden layers
+FIRST_PAIRS = 201  # the number of the layer of pairs, so that its initial values differ from hidden layers'
 
 
 def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
@@ -21,8 +21,8 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
 
         score = b + sum of weights + sum over pairs of slots of <v_i, v_j> + network(vectors, dense values)
 
-    Of a label with classes a linear layer over the products of pairs, element by element, tells them apart, where the sum would
-    give all the same.
+    Of a label with classes a linear layer over the products of pairs, element by element, distinguishes classes, where the sum
+    would give all the same.
 
     Source: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction", IJCAI 2017.
     """

@@ -22,7 +22,7 @@ from .deep import LayerInputs, deep, network_inputs, num_inputs
 from .interest import ATTENTION, Interest, InterestOptions, check_attention
 from .tower import Tower, activations_of, check_hidden
 
-EXTRACTION, EVOLUTION = 200, 201  # numbers of the recurrent layers, after those of attention
+EXTRACTION, EVOLUTION = 200, 201  # numbers of the recurrent layers, after attention's
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DienOptions(InterestOptions):
     """Options of dien."""
 
     auxiliary: float = option(
-        1.0, "weight of the loss that tells the next element of a history from one drawn at random; 0 for none", minimum=0
+        1.0, "weight of the loss that contrasts the next element of a history with a random one; 0 for none", minimum=0
     )
 
 
@@ -56,8 +56,8 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
         h_i = GRU(element_i);  a_i = softmax of attention(target, h_i);  h'_i = AUGRU(h_i, a_i)
         score = linear part + network(slots, sum of history, target * sum of history, last h')
 
-    Attention is that of din. While it learns, each h_i with an element after it also has to tell that element from one of the
-    batch's histories, drawn at random: auxiliary * the mean over an example's elements of -log sigmoid(<h_i, next>) - log(1 -
+    Attention is that of din. While it learns, each h_i with an element after it also learns to distinguish that element from a
+    random one of the batch's histories: auxiliary * the mean over an example's elements of -log sigmoid(<h_i, next>) - log(1 -
     sigmoid(<h_i, drawn>)). What stands in the same history is no such element. Other slots are as in xnn. With WITH (share =
     (clicked_items AS item)) elements and target have the same vectors, as in the paper. An example with an empty history has
     zeros for it. A target that stands in its own history is an element like any other, which gives the label away: build
@@ -142,7 +142,7 @@ class DienNetwork:
 
 
 def auxiliary_loss(evolved: Evolved, random: jax.Array | None) -> jax.Array:
-    """Return how badly states tell the next element from one drawn at random, the mean of each example, float32[batch].
+    """Return the loss of distinguishing the next element from a random one, the mean of each example, float32[batch].
 
     Args:
         random: as in Inputs; of a batch that is not learned from, None, it is 0.
@@ -157,8 +157,8 @@ def auxiliary_loss(evolved: Evolved, random: jax.Array | None) -> jax.Array:
     following = (states * evolved.vectors[:, 1:]).sum(axis=2)
     other = evolved.vectors.reshape(-1, evolved.vectors.shape[2])[drawn[:, 1:]]
     different = (states * other).sum(axis=2)
-    told = jax.nn.softplus(-following) + jnp.where(same[:, 1:], 0, jax.nn.softplus(different))
-    return jnp.where(after, told, 0).sum(axis=1) / jnp.maximum(after.sum(axis=1), 1)
+    losses = jax.nn.softplus(-following) + jnp.where(same[:, 1:], 0, jax.nn.softplus(different))
+    return jnp.where(after, losses, 0).sum(axis=1) / jnp.maximum(after.sum(axis=1), 1)
 
 
 def drawn_elements(mask: jax.Array, random: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from .tower import Tower, activations_of, check_hidden
 class DinOptions(InterestOptions):
     """Options of din."""
 
-    softmax: bool = option(True, "attention's weights add up to 1; false, as in the paper, tells how strong an interest is")
+    softmax: bool = option(True, "attention's weights add up to 1; false, as in the paper, keeps the strength of an interest")
 
 
 def din(options: DinOptions, layout: Layout) -> Algorithm:
@@ -29,7 +29,7 @@ def din(options: DinOptions, layout: Layout) -> Algorithm:
 
         score = linear part + network(slots, sum of history, target * sum of history, sum of weight_i(target) history_i)
 
-    The weights are those of a small network of target and element (`Attention`). Other slots are as in xnn. With WITH (share =
+    The weights come from a small network of target and element (`Attention`). Other slots are as in xnn. With WITH (share =
     (clicked_items AS item)) elements and target have the same vectors, as in the paper. FTRL learns the linear weights, AdaGrad
     the vectors, Adam the layers. An example with an empty history has zeros for it. A target that stands in its own history is
     an element like any other, which gives the label away: build histories from what came strictly before.

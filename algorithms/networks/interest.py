@@ -1,4 +1,4 @@
-"""Interest: the target of an example and the history that it is held against, field by field."""
+"""Interest: the target of an example and the history it is compared with, field by field."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..layers.lookups import gathered
 from ..positions import places
 from .deep import DeepOptions
 
-ATTENTION = 100  # number of attention's first layer, after those of any tower
+ATTENTION = 100  # number of attention's first layer, after the layers of any tower
 
 
 @dataclass(frozen=True)
 class InterestOptions(DeepOptions):
-    """The options of networks that hold a history against a target."""
+    """The options of networks that compare a history with a target."""
 
     target: tuple[str, ...] = option((), "the categorical slots of what is offered, such as (item, category)")
     history: tuple[str, ...] = option(

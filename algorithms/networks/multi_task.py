@@ -22,7 +22,7 @@ from .deep import DeepOptions, deep, network_inputs, num_inputs
 from .tower import activations_of, check_hidden
 
 CHAIN, TASK_WEIGHTS = (Subject("USING", "multi_task", name) for name in ("chain", "task_weights"))
-TOWERS = 0  # the number of the towers' first layer, before those of experts
+TOWERS = 0  # the number of the towers' first layer, before the experts'
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MultiTaskOptions(DeepOptions):
 def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
     """Learn several labels, a tower of `hidden` layers for each, over shared vectors or over experts, with linear parts.
 
-    With `chain` the tower of a label tells its probability given the one before it, which ML.PREDICT gives as
+    With `chain` the tower of a label gives its probability given the previous label, which ML.PREDICT gives as
     predicted_<label>_given_<label>; all are learned from all examples, so that no label is judged by a selection of them. The
     score of a product of probabilities sigmoid(a) sigmoid(b) is -log(exp(-a) + exp(-b) + exp(-a - b)), without underflow.
 

@@ -71,7 +71,7 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
 
     Items are the leaves of a binary tree, and every node has a vector, a leaf that of its item. A row says that a user took an
     item; where LABEL names a column, those do whose label is 1, and others are left out. On every level of the tree its loss
-    tells the ancestor of that item from nodes drawn at random, which the rows of a batch share:
+    contrasts the ancestor of that item with random nodes, which the rows of a batch share:
 
         score(u, n) = <q + v, n> + network(n, v, q * n, v * n)
         loss = mean over levels of log(sum over n' of exp(score(u, n'))) - score(u, n),   n' the ancestor and those drawn
@@ -107,7 +107,7 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, None]:
         rows, asked, leaf = parameters["vectors"], net.asked(parameters, inputs), inputs.scalar[item[0]]
-        if len(inputs.histories) == len(layout.histories):  # no tree: the leaf is told from those of the batch
+        if len(inputs.histories) == len(layout.histories):  # no tree: the leaf is contrasted with the batch's leaves
             own, others, counts, of_level = leaf[:, None], leaf, [len(leaf)], np.array([len(leaf)])
             there = inputs.weight > 0
         else:
@@ -156,7 +156,7 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
 
 
 class Asked(NamedTuple):
-    """Who asks: float32[batch, dim], and the elements of the history, float32[batch, L, dim], as they are and as keys of the
+    """The query: float32[batch, dim], and the elements of the history, float32[batch, L, dim], as they are and as keys of the
     inner products with nodes; bool[batch, L], whether an element is there."""
 
     user: jax.Array
@@ -196,7 +196,7 @@ class TreeNet:
         self.specs: tuple[DenseSpec, ...] = tuple(s for layer in layers for s in layer.specs() if s.name not in no_use)
 
     def asked(self, parameters: Parameters, inputs: Inputs) -> Asked:
-        """Return what scores need of who asks."""
+        """Return what scores need of the user."""
         rows, history = parameters["vectors"], inputs.histories[self._group]
         elements = gathered(rows, history.rows[0].T)
         mean = elements.sum(axis=1) / jnp.maximum(history.mask.sum(axis=1, keepdims=True), 1)

@@ -1,4 +1,4 @@
-"""Two towers: a vector of who asks and a vector of each item, whose inner product says how well they match."""
+"""Two towers (dual encoder): a vector of the user and a vector of each item, whose inner product says how well they match."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEVER = -1e9
 @dataclass(frozen=True)
 class TwoTowerOptions:
     query: tuple = option(  # type: ignore[type-arg]
-        ("user",), "slots of who asks: what tells users apart first, where it is a slot, then histories and profile"
+        ("user",), "slots of the user: the user's id first, where it is a slot, then histories and profile"
     )
     item: tuple = option(("item",), "slots of the item: its id first, then what describes it")  # type: ignore[type-arg]
     dim: int = option(64, "elements of a vector, of a feature and of a tower", minimum=1, maximum=1024)
@@ -42,7 +42,7 @@ class TwoTowerOptions:
     )
     negatives: int = option(
         0,
-        "random items that each is told from as well, drawn for each batch from ITEMS, else from about 131,072 rows",
+        "random items that are negatives as well, drawn for each batch from ITEMS, else from about 131,072 rows",
         minimum=0,
         maximum=65_536,
     )
@@ -67,7 +67,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     """Learn a vector of the query and one of the item, each by layers over its own slots, of length 1: retrieval.
 
     A row says that a user took an item; where LABEL names a column, those do whose label is 1, and others are left out. Its
-    loss tells its item from those of the other rows of the batch:
+    loss contrasts its item with the items of the other rows of the batch (in-batch negatives):
 
         s_ij = <q_i, v_j> / temperature - log(count_j),   loss_i = log(sum over j of exp(s_ij)) - s_ii
 
@@ -77,18 +77,18 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     another row of the same user, where the first slot of the query is categorical. An item without its id, in a share
     `item_dropout` of updates, learns from its other slots alone, which is what a new one is scored by. Slots of several values
     are summed over the root of their number. What training reports as `mae` is the mean loss, which grows with the batch:
-    larger batches tell an item from more.
+    larger batches have more negatives.
 
     ML.PREDICT gives predicted_vector of the query and predicted_item of the item, and ML.RECOMMEND ranks items by their
     product.
 
     Source: Huang et al., "Learning Deep Structured Semantic Models for Web Search", CIKM 2013; Yi et al.,
-    "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", RecSys 2019; random items beside those of
-    the batch: Yang et al., "Mixed Negative Sampling for Learning Two-tower Neural Networks in Recommendations", WWW 2020, with
-    the balance heuristic of Veach and Guibas, SIGGRAPH 1995; dropout of ids: Volkovs et al., "DropoutNet", NeurIPS 2017.
+    "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", RecSys 2019; random items beside the
+    batch's own: Yang et al., "Mixed Negative Sampling for Learning Two-tower Neural Networks in Recommendations", WWW 2020,
+    with the balance heuristic of Veach and Guibas, SIGGRAPH 1995; dropout of ids: Volkovs et al., "DropoutNet", NeurIPS 2017.
 
     Raises:
-        OptionError: a slot that is named is not there, or is in both towers or in neither.
+        OptionError: a named slot is missing, or a slot is in both towers or in neither.
     """
     query = places(options.query, layout.slots, SUBJECT._replace(option="query"))
     item = places(options.item, layout.slots, SUBJECT._replace(option="item"))
@@ -195,7 +195,7 @@ class SlotTower:
 
 
 def check_slots(layout: Layout, query: Sequence[int], item: Sequence[int]) -> None:
-    """Raise OptionError unless every slot is in one of the towers, and an item's first slot tells items apart."""
+    """Raise OptionError unless every slot is in one of the towers, and an item's first slot is categorical."""
     for name, chosen in (("query", query), ("item", item)):
         if not chosen:
             subject = SUBJECT._replace(option=name)

@@ -122,7 +122,7 @@ class XgboostLearner(Learner):
             with suppress(XGBoostError):  # all have learned; here they say goodbye
                 tracker.wait_for(PEER_SECONDS)
         finally:
-            with suppress(XGBoostError):  # of processes that never came, which is told where they are missed
+            with suppress(XGBoostError):  # of processes that never joined, which is reported where they are missing
                 tracker.free()
 
     def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
@@ -224,7 +224,7 @@ def together(peers: Peers | None) -> Iterator[None]:
     except XGBoostError as error:
         raise LostError(f"XGBoost lost one of the workers that it learns with: {error}") from error
     finally:
-        with suppress(XGBoostError):  # who does not say goodbye in order has learned all the same, or its loss is told above
+        with suppress(XGBoostError):  # a peer that leaves out of order has learned all the same, or its loss is reported above
             collective.finalize()
 
 

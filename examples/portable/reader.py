@@ -24,14 +24,14 @@ Row = Mapping[str, Any]
 class RowsFile:
     """A file of rows, mapped: keys in buckets of four, of which each key has two to be in."""
 
-    def __init__(self, folder: Path, told: Mapping[str, Any], base: RowsFile | None = None) -> None:
+    def __init__(self, folder: Path, spec: Mapping[str, Any], base: RowsFile | None = None) -> None:
         self.base = base
-        with (folder / told["file"]).open("rb") as file:
+        with (folder / spec["file"]).open("rb") as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self.primes, width = told["primes"], told["floats"]
+        self.primes, width = spec["primes"], spec["floats"]
         places = 4 * self.primes[0]
-        self.keys = np.frombuffer(memory, "<i8", places, told["keys_at"]).reshape(-1, 4)
-        self.rows = np.frombuffer(memory, np.dtype(told["type"]), (places + 1) * width, told["rows_at"]).reshape(-1, width)
+        self.keys = np.frombuffer(memory, "<i8", places, spec["keys_at"]).reshape(-1, 4)
+        self.rows = np.frombuffer(memory, np.dtype(spec["type"]), (places + 1) * width, spec["rows_at"]).reshape(-1, width)
 
     def place(self, keys: Any) -> Any:
         """Return the row of each key, int64[n]; the last one, zeros, of those that have none."""
@@ -54,11 +54,11 @@ class Model:
     def __init__(self, folder: Path, base: Model | None = None) -> None:
         if not (folder / "READY").exists():
             raise FileNotFoundError(f"{folder} has no READY: it is not whole.")
-        self.folder, self.told = folder, json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        self.folder, self.spec = folder, json.loads((folder / "model.json").read_text(encoding="utf-8"))
         bases = itertools.repeat(None) if base is None else base.files
-        self.files = [RowsFile(folder, *pair) for pair in zip(self.told["rows"], bases, strict=False)]
-        self.slots = {slot["name"]: slot for slot in self.told["slots"]}
-        self.absent = self.told["absent"]
+        self.files = [RowsFile(folder, *pair) for pair in zip(self.spec["rows"], bases, strict=False)]
+        self.slots = {slot["name"]: slot for slot in self.spec["slots"]}
+        self.absent = self.spec["absent"]
         self._session: Any = None
 
     def find(self, keys: Any) -> Any:
@@ -74,7 +74,7 @@ class Model:
             return
         value = row[slot["column"]]
         if slot["input"] == "key":
-            if value is not None or self.told["null_is_a_feature"]:
+            if value is not None or self.spec["null_is_a_feature"]:
                 yield value, 1.0
         elif slot["weighted"]:
             yield from ((key, weight) for key, weight in value or () if weight is not None and np.isfinite(weight))
@@ -114,7 +114,7 @@ class Model:
     def row_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs of dense.onnx, a graph over rows."""
         found = dict(inputs)
-        if pairs := self.told["pairs"]:
+        if pairs := self.spec["pairs"]:
             item, had = inputs[pairs["item"]][:, None], inputs[pairs["history"]]
             both = (item & ~np.int64(0xFFFFFFFF)) | ((had >> 32) & 0xFFFFFFFF)
             both = np.where((item == had) | (item == self.absent) | (had == self.absent), self.absent, both)
@@ -134,8 +134,8 @@ class Model:
         if self._session is None:
             import onnxruntime
 
-            self._session = onnxruntime.InferenceSession(self.folder / self.told["graph"])
-        given, names = self.row_inputs(self.inputs(rows)), [output["name"] for output in self.told["outputs"]]
+            self._session = onnxruntime.InferenceSession(self.folder / self.spec["graph"])
+        given, names = self.row_inputs(self.inputs(rows)), [output["name"] for output in self.spec["outputs"]]
         wanted = {one.name for one in self._session.get_inputs()}
         said = self._session.run(names, {name: values for name, values in given.items() if name in wanted})
         return dict(zip(names, said, strict=True))
@@ -145,6 +145,6 @@ if __name__ == "__main__":
     import pyarrow.parquet as pq
 
     model = Model(Path(sys.argv[1]), Model(Path(sys.argv[2])) if len(sys.argv) > 2 else None)
-    parity = pq.read_table(model.folder / model.told["parity"])
+    parity = pq.read_table(model.folder / model.spec["parity"])
     for name, said in model.predict(parity.to_pylist()).items():
         print(f"{name}: {len(said)} rows, largest difference {np.abs(said - np.array(parity[name].to_pylist())).max():.2g}")

@@ -245,8 +245,8 @@ def of_slots(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
         values = [rows[name]["mean"] if name in rows else None for name in names]
         texts = [f"{rows[n]['features']:,} features, largest {rows[n]['largest']:.4g}" if n in rows else "" for n in names]
         groups.append(Bars(one.name, values, texts, one.color))
-    others = [f"{one.name} {rows[INTERCEPT]['mean']:.4g}" for one, rows in zip(shown, found, strict=True) if INTERCEPT in rows]
-    apart = f" The intercept's: {', '.join(intercepts)}." if intercepts else ""
+    biases = [f"{one.name} {rows[INTERCEPT]['mean']:.4g}" for one, rows in zip(shown, found, strict=True) if INTERCEPT in rows]
+    apart = f" The intercept's: {', '.join(biases)}." if biases else ""
     yield "Weights by slot", f"Mean size of the weights of each slot.{apart}", bars(names, groups, "mean size of weights")
 
 

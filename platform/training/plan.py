@@ -38,15 +38,15 @@ class Settings:
     passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
     patience: int | None = option(
         None,
-        "passes without a lower loss of the first label on the rows of VALIDATE after which the training stops; the weights of "
-        "the best pass are kept",
+        "early stopping: passes without a lower loss of the first label on the rows of VALIDATE after which the training "
+        "stops; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
     )
     workers: int | None = option(
         None,
-        "workers under way at once, each with a thread that reads ahead; with one, results are deterministic; by default by "
-        "cores and rows: in one process one for each two cores and 500,000 rows, and one with ssp and bsp",
+        "workers that learn in parallel, each with a thread that prefetches; with one, results are deterministic; by default "
+        "by cores and rows: in one process one for each two cores and 500,000 rows, and one with ssp and bsp",
         minimum=1,
         maximum=4096,
     )
@@ -56,11 +56,14 @@ class Settings:
         minimum=1,
         maximum=1024,
     )
-    sync: str = option("asp", "consistency between workers", choices=("asp", "ssp", "bsp"))
-    slack: int = option(4, "steps a worker may be ahead of the slowest (ssp)", minimum=0)
+    sync: str = option(
+        "asp", "consistency between workers: asynchronous, stale synchronous or bulk synchronous", choices=("asp", "ssp", "bsp")
+    )
+    slack: int = option(4, "staleness bound of ssp: steps a worker may be ahead of the slowest", minimum=0)
     read_ahead: int | None = option(
         None,
-        "batches that a worker reads and encodes ahead, at most; by default as many as it turns out to need, up to 64",
+        "batches that a worker prefetches (reads and encodes ahead), at most; by default as many as it turns out to need, "
+        "up to 64",
         minimum=1,
         maximum=4096,
     )
@@ -70,9 +73,9 @@ class Settings:
     )
     base_rate: float | None = option(
         None,
-        "mean label whose log odds, plus ln(positive_weight), the intercept of a new model begins at; by default that of a "
-        "part of the input for linear models, `ffm` and `xsvd`, for `fm` and networks where it is below 0.05 or above 0.95; "
-        "else it begins at 0",
+        "mean label whose log odds, plus ln(positive_weight), the intercept of a new model begins at; by default "
+        "estimated from a part of the input for linear models, `ffm` and `xsvd`, for `fm` and networks where it is "
+        "below 0.05 or above 0.95; else it begins at 0",
     )
     encrypt: bool = option(
         False,
@@ -81,24 +84,24 @@ class Settings:
     )
     once: str | None = option(
         None,
-        "a name of what is learned, such as a day: where the version that is continued, or one before it, has learned under "
-        "this name, nothing is learned",
+        "idempotency key, such as a day: nothing is learned where the continued version, or one of its ancestors, has "
+        "learned under this name",
     )
     until: str | None = option(
-        None, "where a stream is learned to its end: what is there when the statement begins", choices=("available",)
+        None, "how far a stream is learned: to what has arrived when the statement begins", choices=("available",)
     )
     data_loss: str = option(
         "fail",
-        "what of a stream was lost before it was learned, or is not what it was: an error, or passed over",
+        "data of a stream that was lost before it was learned, or has changed: an error, or skipped",
         choices=("fail", "continue"),
     )
     fit_rows: int | None = option(
-        None, "rows, the first ones of the query, that the constants of TRANSFORM are computed of; by default all", minimum=1
+        None, "how many of the query's first rows the constants of TRANSFORM are computed from; by default all", minimum=1
     )
-    refit: bool = option(False, "CONTINUE computes the constants of TRANSFORM anew, of its own query")
+    refit: bool = option(False, "CONTINUE computes the constants of TRANSFORM anew, from its own query")
     delay: str | None = option(
         None,
-        "of a stream whose query joins: how long its files wait for what belongs to them, such as '15 minutes'",
+        "for a stream whose query joins: how long its files wait for matching rows, such as '15 minutes'",
     )
     seed: int = option(7, "seed of everything random", minimum=0, maximum=2**31 - 1)
     nulls: str = option("feature", "a NULL in a categorical slot is a feature, or absent", choices=("feature", "absent"))
@@ -106,8 +109,8 @@ class Settings:
     raw: tuple[str, ...] = option((), "BIGINT columns whose ready-made ids are the keys themselves, unlike any other's")
     compact: str = option(
         "auto",
-        "what neighbouring rows have in common, such as the rows of one user or request in a sorted log, is looked for and "
-        "computed once for them all, or for each row",
+        "whether what neighbouring rows have in common, such as the rows of one user or request in a sorted log, is found "
+        "and computed once for all of them",
         choices=("auto", "off"),
     )
     task: str = option(
@@ -118,7 +121,7 @@ class Settings:
     )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
     missing_items: str = option(
-        "drop", "rows of an item that ITEMS lacks are left out, counted and told; or an error", choices=("drop", "error")
+        "drop", "rows of an item that ITEMS lacks are left out, counted and reported; or an error", choices=("drop", "error")
     )
     vectors: tuple = option((), "slots whose values are ids of VECTORS: (image IN images)")  # type: ignore[type-arg]
     vectors_hidden: tuple[int, ...] = option(

@@ -22,8 +22,8 @@ TYPES = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
 
 def by_keys(model: Any, rows: list[dict[str, Any]], parity: Any) -> list[dict[str, Any]]:
     """Return what model.onnx says of the inputs that the export has, and of those that are made of rows."""
-    session = onnxruntime.InferenceSession(model.folder / model.told["graph"])
-    names = [output["name"] for output in model.told["outputs"]]
+    session = onnxruntime.InferenceSession(model.folder / model.spec["graph"])
+    names = [output["name"] for output in model.spec["outputs"]]
     kinds = {one.name: TYPES[one.type] for one in session.get_inputs()}
     stored = {name: np.array(parity[f"input.{name}"].to_pylist(), kind) for name, kind in kinds.items()}
     made = model.inputs(rows)
@@ -37,29 +37,29 @@ def by_package(model: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     inputs, columns, kinds, names = model.inputs(rows), [], [], []
     for kind in ("key", "number", "vector"):
-        for slot in (one for one in model.told["slots"] if one["input"] == kind):
+        for slot in (one for one in model.spec["slots"] if one["input"] == kind):
             own = model.find(inputs[slot["name"]])[:, 0] - 1 if kind == "key" else inputs[slot["name"]]
             columns.append(np.where(own < 0, np.nan, own)[:, None] if kind == "key" else own.reshape(len(rows), -1))
             width = columns[-1].shape[1]
             kinds += ["c" if kind == "key" else "q"] * width
             names += [slot["name"]] if kind != "vector" else [f"{slot['name']}({i})" for i in range(width)]
-    booster = xgboost.Booster(model_file=model.folder / model.told["graph"])
+    booster = xgboost.Booster(model_file=model.folder / model.spec["graph"])
     data = xgboost.DMatrix(np.hstack(columns), feature_names=names, feature_types=kinds, enable_categorical=True)
-    return {model.told["outputs"][0]["name"]: booster.predict(data)}
+    return {model.spec["outputs"][0]["name"]: booster.predict(data)}
 
 
 def largest(folder: Path) -> float:
     model, differences = Model(folder), [0.0]
-    whole = pq.read_table(folder / model.told["parity"])
+    whole = pq.read_table(folder / model.spec["parity"])
     for start, rows in ((0, 1), (1, 7), (8, len(whole))):
         parity = whole.slice(start, rows)
         listed = parity.to_pylist()
-        if model.told["packaged"]:
+        if model.spec["packaged"]:
             said = [by_package(model, listed)]
         else:
-            said = by_keys(model, listed, parity) if model.told["kind"] == "onnx" else [model.predict(listed)]
+            said = by_keys(model, listed, parity) if model.spec["kind"] == "onnx" else [model.predict(listed)]
         for one in said:
-            for output in model.told["outputs"]:
+            for output in model.spec["outputs"]:
                 wanted = np.array(parity[output["name"]].to_pylist())
                 differences.append(float((np.abs(one[output["name"]] - wanted) / np.maximum(1, np.abs(wanted))).max()))
     return max(differences)

@@ -1,1 +1,1 @@
-"""Versions that are read from others: of changed rows on top of all rows."""
+"""Chains of delta versions: changed rows on top of a version with all rows."""

@@ -1,11 +1,11 @@
-"""What a version is read from: a version that has all rows, and those after it, each of which has the rows that it changed.
+"""The chain that a version is read from: a version with all rows, and the delta versions after it.
 
     v7/rows/, v8/rows/, v8/tombstones/, v9/rows/        version 9 where 7 has all rows: its chain is 7, 8, 9
     v8/whole/files.json, v8/whole/rows/                 all rows of version 8, made later: the chain is 8, 9 from then on
     v8/kept.json                                        the manifest of a version that was dropped, and others need
 
-What lies in `whole` says the same as the chain before it, so it comes and goes without anybody's noticing. Either is one step:
-a folder is renamed.
+What lies in `whole` says the same as the chain before it, so readers never notice that it comes or goes. Either is one step: a
+folder is renamed.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ class ChainLink(NamedTuple):
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the version was dropped, and stays since others are read from it."""
+        """Whether the version was dropped, and is kept because others are read from it."""
         folder = self.folder.parent if self.folder.name == WHOLE else self.folder
         return (folder / KEPT).exists()
 
     @property
     def rows(self) -> int:
-        """How many rows it has, of all tables, those that are gone among them."""
+        """How many rows it has, of all tables, tombstones included."""
         return rows_in(self.files)
 
 
 def rows_in(files: Sequence[FileEntry]) -> int:
-    """Return how many rows some files of a version have, of all tables, those that are gone among them."""
+    """Return how many rows some files of a version have, of all tables, tombstones included."""
     return sum(file.rows for file in files if file.path.startswith(("rows/", "tombstones/")))
 
 
@@ -64,7 +64,7 @@ def chain(folder: Path, manifest: Manifest) -> list[ChainLink]:
     """Return what a version is read from, in that order; the first has all rows.
 
     Raises:
-        ModelError: one of them is gone or damaged.
+        ModelError: one of them is missing or damaged.
     """
     links = []
     for number, at, of in lineage(folder, manifest):
@@ -85,7 +85,7 @@ class Ancestor(NamedTuple):
 
 
 def lineage(folder: Path, manifest: Manifest) -> Iterator[Ancestor]:
-    """Yield a version and those that it changes, down to one that was written with all rows.
+    """Yield a version and its ancestors, down to one that was written with all rows.
 
     Raises:
         ModelError: one is gone or damaged.
@@ -107,7 +107,7 @@ def lineage(folder: Path, manifest: Manifest) -> Iterator[Ancestor]:
 
 
 def manifest_of(folder: Path) -> Manifest:
-    """Read the manifest of a version, one that was dropped and is needed too.
+    """Read the manifest of a version, also of a dropped one that is still needed.
 
     Raises:
         FileNotFoundError: there is none.
@@ -162,14 +162,14 @@ def files_text(files: Sequence[FileEntry]) -> str:
 
 
 def needed(version: Ancestor, found: set[int]) -> None:
-    """Add the numbers of the versions that one is read from to those found before, its own among them.
+    """Add the numbers of the versions that one is read from, and its own, to the numbers found before.
 
     Raises:
-        ModelError: one of them is gone or damaged.
+        ModelError: one of them is missing or damaged.
     """
     for number, folder, _ in lineage(version.folder, version.manifest):
         if number in found:
-            return  # and with it those that it is read from
+            return  # and with it the versions that it is read from
         found.add(number)
         if (folder / WHOLE / FILES).exists():
             return

@@ -1,4 +1,4 @@
-"""The rows of a chain: of each key those of the newest version that has one, unless it is gone since."""
+"""Merge-on-read of a chain: the row of each key in the newest version that has one, unless a tombstone follows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...platform.ps._native import Store
 
 WINDOW_ROWS = 1 << 22
-"""Rows of changes that are told apart at once, by their keys in memory."""
+"""Changed rows whose keys are deduplicated in memory at once."""
 MISSING = np.uint32(0xFFFFFFFF)
 
 
@@ -43,8 +43,8 @@ def merged(
 def changed(
     links: Sequence[ChainLink], table: str, columns: Sequence[str] | None, window: range, seen: Store
 ) -> Iterator[pa.RecordBatch]:
-    """Read the newest rows of keys that versions of changes have; `seen` has the keys afterwards of all that they changed or
-    took away."""
+    """Read the newest rows of the keys that delta versions have; afterwards `seen` has all keys that they changed or
+    removed."""
     for link in reversed(links):
         for batch in keyed(link, table, columns, window):
             yield from chosen(batch, seen.insert(keys_of(batch))[1], columns, window)
@@ -68,7 +68,7 @@ def keyed(link: ChainLink, table: str, columns: Sequence[str] | None, window: ra
 def chosen(
     batch: pa.RecordBatch, mask: NDArray[np.bool_], columns: Sequence[str] | None, window: range
 ) -> Iterator[pa.RecordBatch]:
-    """Yield some rows of a batch, those of a window among them, if there are any."""
+    """Yield a window's rows among some rows of a batch, if there are any."""
     if len(window) < NUM_SLICES:
         at = slices_of(batch)
         mask = mask & (at >= window.start) & (at < window.stop)
@@ -78,7 +78,7 @@ def chosen(
 
 
 def windows(links: Sequence[ChainLink], table: str, slices: range | None, most: int) -> list[range]:
-    """Cut slices into runs in which versions of changes have so many rows at most, about."""
+    """Cut slices into runs in which delta versions have at most about so many rows."""
     slices = range(NUM_SLICES) if slices is None else slices
     rows = sum(part.file.rows for link in links[1:] for part in link.parts(f"rows/{table}") if part.file is not None)
     count = max(1, min(len(slices), -(-rows * len(slices) // (NUM_SLICES * most))))

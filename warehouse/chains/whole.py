@@ -1,5 +1,5 @@
-"""All rows of a version of changes, made beside it, so that it and those after it are read faster; docs/format.md has the
-arithmetic."""
+"""Compaction: all rows of a delta version, written beside it, so that it and later versions are read faster; docs/format.md has
+the arithmetic."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from ..version import Version
 from .links import FILES, WHOLE, Ancestor, ChainLink, files_text, lineage, rows_in, whole_files
 
 NEWEST_SHARE, NEWEST_LINKS = 0.2, 64
-"""From how many rows after all rows, as a share of these, or versions, the newest is read before all are made whole again."""
+"""The newest version is compacted when so many changed rows, as a share of all rows, or so many versions follow the last full
+one."""
 OLDER_SHARE, OLDER_LINKS = 3.0, 300
 """The same for any other version."""
 PART_ROWS = 1 << 19
 
 
 def rows_after(links: Sequence[ChainLink]) -> float:
-    """Return how many rows come after all rows of a chain, as a share of these."""
+    """Return how many changed rows a chain has, as a share of all rows."""
     return sum(link.rows for link in links[1:]) / max(links[0].rows, 1)
 
 
 def is_due(links: Sequence[ChainLink]) -> bool:
-    """Return whether the newest version is read from so much that its rows are to be made whole."""
+    """Return whether the newest version is to be compacted."""
     return rows_after(links) > NEWEST_SHARE or len(links) > NEWEST_LINKS
 
 
@@ -63,7 +64,7 @@ def write_whole(version: Version, folder: Path, stopped: Callable[[], bool]) -> 
 
 
 def adopt(folder: Path, version: Path) -> None:
-    """Let a version have all its rows, which are written in a folder of the same filesystem: one step.
+    """Give a version all its rows, written in a folder of the same filesystem, in one step.
 
     Raises:
         ModelError: the version is gone, or has them already; or the disk is full.
@@ -86,7 +87,7 @@ class LineageStep(NamedTuple):
 
 
 def drop_needless(newest: Version) -> list[int]:
-    """Remove whole rows that were made, as far as no version is read from too much without them, and nobody reads them.
+    """Remove compacted rows that no version needs for fast reads, and that nobody reads.
 
     Returns:
         The numbers of their versions.
@@ -98,7 +99,7 @@ def drop_needless(newest: Version) -> list[int]:
         first, here, after = wholes[before], wholes[place], wholes[place + 1]
         between = found[first + 1 : after]
         rows = sum(one.changed for one in between)
-        readers = [one.at.folder for one in found[here:]]  # those after, too, if they began before there was the next
+        readers = [one.at.folder for one in found[here:]]  # later ones, too, if they began before the next one existed
         few = rows <= OLDER_SHARE * max(found[first].all or 0, 1) and len(between) <= OLDER_LINKS
         if few and found[here].at.manifest.base is not None and trash_whole(found[here].at.folder, readers):
             dropped.append(found[here].at.number)
@@ -108,13 +109,13 @@ def drop_needless(newest: Version) -> list[int]:
 
 
 def steps_of(newest: Version) -> list[LineageStep]:
-    """Return the versions that a version goes back to, as far as they are there."""
+    """Return the versions that a version goes back to, as far as they exist."""
     found = []
     try:
         for one in lineage(newest.folder, newest.manifest):
             own, whole = rows_in(one.manifest.files or ()), whole_files(one.folder)
             made = None if whole is None else rows_in(whole)
             found.append(LineageStep(one, own, own if one.manifest.base is None else made))
-    except ModelError:  # nobody needs those before
+    except ModelError:  # earlier ones are not needed
         pass
     return found[::-1]

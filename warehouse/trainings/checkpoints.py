@@ -4,10 +4,10 @@
     <place>/<epoch>-<number>/shard-<s>.state              all else that the shard holds
     <place>/<epoch>-<number>/driver.state                 how far the training is
     <place>/<epoch>-<number>/manifest.json                written last: a checkpoint without it is none
-    <place>/owner.json                                    whose they are, in a folder that the statement names
+    <place>/owner.json                                    the owner, in a folder that the statement names
 
-A checkpoint is full, or has the rows that changed since the one before; its manifest names those it goes back to. Whoever
-writes in an epoch knows no later one, so what a dead driver's tasks still write harms no checkpoint of its successor.
+A checkpoint is full, or has the rows that changed since the previous one; its manifest names the checkpoints that it builds on.
+A writer uses only its own epoch, so what a dead driver's tasks still write harms no checkpoint of its successor.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class CheckpointPart:
 
     @property
     def full(self) -> bool:
-        """Whether it needs no checkpoint before."""
+        """Whether it needs no earlier checkpoint."""
         return all(rows.full for rows in self.tables)
 
     def text(self) -> str:
@@ -92,9 +92,9 @@ class Checkpoint:
     """A complete checkpoint.
 
     Attributes:
-        after: the names of those that it goes back to, the full one first; none where it is full itself.
+        after: the names of the checkpoints that it builds on, the full one first; empty where it is full itself.
         examples: learned from so far.
-        training: whose it is; see Manifest.
+        training: the training it belongs to; see Manifest.
         driver: how far the training is.
     """
 
@@ -120,7 +120,7 @@ def check(checkpoint: Checkpoint, name: str) -> None:
     """Require of a checkpoint that was read that it is the one of its folder, and leads to nothing but what lies beside it.
 
     Raises:
-        ValueError: it is not, or does.
+        ValueError: it is not, or it does.
     """
     if not has_types(checkpoint, Checkpoint):
         raise ValueError("it has other values than a checkpoint")
@@ -213,7 +213,7 @@ class Checkpoints:
         """
         if self._owner is None:
             path = Path(self.place.path)
-            if path.is_symlink():  # what it leads to is not ours
+            if path.is_symlink():  # its target is not ours
                 path.unlink()
             else:
                 self.place.remove()
@@ -241,7 +241,7 @@ class Checkpoints:
         return True
 
     def commit(self, checkpoint: Checkpoint) -> None:
-        """Make a checkpoint appear, whose files are all written, and remove what nobody goes back to any more."""
+        """Publish a checkpoint whose files are all written, and remove checkpoints that are no longer needed."""
         values = json.loads(json.dumps(dataclasses.asdict(dataclasses.replace(checkpoint, training=self._training))))
         text = json.dumps({"format": FORMAT, "checksum": checksum(values), "checkpoint": values}, indent=1)
         self.place.replace(f"{checkpoint.name}/{MANIFEST}", text.encode())
@@ -263,7 +263,7 @@ class Checkpoints:
         return max((int(name.partition("-")[0]) for name in self.names()), default=0)
 
     def complete(self) -> Iterator[Checkpoint | CheckpointError]:
-        """Iterate over the complete ones, the newest first; in place of a damaged one, what is wrong with it."""
+        """Iterate over the complete ones, the newest first; for a damaged one, its error."""
         for name in reversed(self.names()):
             if self.place.size(f"{name}/{MANIFEST}") is None:
                 continue
@@ -273,7 +273,7 @@ class Checkpoints:
                 yield error
 
     def read(self, name: str) -> Checkpoint:
-        """Read a manifest, and see that all files of it and of those it goes back to are there.
+        """Read a manifest, and check that all its files, and the files of checkpoints it builds on, exist.
 
         Raises:
             CheckpointError: something is damaged or missing; says what.
@@ -308,7 +308,7 @@ class Checkpoints:
             return checkpoint
 
     def prune(self) -> None:
-        """Remove all but the last two full ones that are complete and what goes back to them."""
+        """Remove all but the last two complete full ones and the checkpoints that build on them."""
         names = self.names()
         complete = (c.name for c in self.complete() if isinstance(c, Checkpoint) and not c.after)
         full = list(itertools.islice(complete, KEPT_CHAINS))

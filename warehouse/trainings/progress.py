@@ -16,7 +16,7 @@ FILE = "progress.jsonl"
 READING = ("read", "encode", "read_wait")
 LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
 FORMER: Mapping[str, str] = {"rows": "features"}
-"""Names that a version had before for what it has now: lines and conditions of then have them."""
+"""Former names of metrics, which older lines and conditions use."""
 
 
 def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
@@ -24,8 +24,8 @@ def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
 
     A line with a `window` is of a window of EVALUATE, one with a `segment` of a value of its BY column, one with `validation`
     of the rows held out, after a pass; examples are those measured. Where there are several labels, each has a line, and the
-    first's has what is of no label. Seconds are those of all workers since the training began, by step. One with
-    `recovery_seconds` is of a recovery from a lost task. `lag_rows` and `lag_seconds` are of a training that stays: how far it
+    first's has the numbers of no label. Seconds are of all workers since the training began, by step. One with
+    `recovery_seconds` is of a recovery from a lost task. `lag_rows` and `lag_seconds` are of a resident training: how far it
     was behind its stream. A training may add numbers of its own.
 
     Args:
@@ -100,7 +100,7 @@ def mend_progress(folder: Path, goes_on: bool) -> None:
 
 
 def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the lines of windows and validations that a replay has measured again."""
+    """Drop lines of windows and validations that a replay has measured again."""
     last = {place(line): number for number, line in enumerate(lines)}
     replaced = ("window", "validation")
     return [line for n, line in enumerate(lines) if not any(name in line for name in replaced) or last[place(line)] == n]
@@ -111,7 +111,7 @@ def place(line: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def with_former(table: pa.Table, wanted: Collection[str] | None) -> pa.Table:
-    """Return a table with the columns that have another name now under their former one too, where a query names that."""
+    """Return a table that also has renamed columns under their former names, where a query uses those."""
     names = [(old, new) for old, new in FORMER.items() if wanted is not None and old in wanted and new in table.column_names]
     for old, new in names:
         table = table.append_column(old, table.column(new))

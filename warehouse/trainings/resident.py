@@ -1,7 +1,7 @@
-"""A training that stays, as other processes see it: what it says of itself, and how it is asked to stop.
+"""The status files of a resident training: how other processes see it, and ask it to stop.
 
-models/<name>/resident.json    what it says, every second; gone when it has ended in order
-models/<name>/stop.json        the training that is to end
+models/<name>/resident.json    its status, every second; removed when it has ended in order
+models/<name>/stop.json        the training that is asked to stop
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from ..manifest import FORMAT, record
 
 FILE, STOP = "resident.json", "stop.json"
 SILENT_SECONDS = 30.0
-"""How long a training that is alive says nothing, at most."""
+"""The longest silence of a training that is alive."""
 MOST = 2**53
 """No number of a status is as large."""
 
 
 @dataclass(frozen=True)
 class ResidentStatus:
-    """What a training that stays says of itself.
+    """The status of a resident training.
 
     Attributes:
         training: a random name.
         process, host: where it runs.
         stream: what it learns from.
         state: `waiting` for more, `learning`, `publishing` while it learns on, or `stopping`.
-        version: the last one it has published, or goes on from; None before there is any.
+        version: the last version that it has published or continued; None before there is one.
         published: seconds since 1970 of its last publication; None before.
         versions: how many it has published.
         examples: learned since it began.
         examples_per_second: of the last seconds.
-        lag_rows: that have come and are not learned; of a query with filters, before those.
+        lag_rows: rows that have arrived and are not learned; counted before filters.
         lag_seconds: how far it is behind; 0 where nothing waits.
         time: when it said so, in seconds since 1970.
     """
@@ -59,7 +59,7 @@ class ResidentStatus:
 
     @property
     def text(self) -> str:
-        """How far it is, in words."""
+        """The status in words."""
         behind = f"{self.lag_rows:,} rows, {self.lag_seconds:,.0f} s behind" if self.lag_rows else "up to date"
         return f"{self.state} from {self.stream}, {behind}, {self.examples_per_second:,.0f}/s"
 
@@ -81,7 +81,7 @@ class Residence:
         self._folder = folder
 
     def tell(self, status: ResidentStatus) -> None:
-        """Say how far a training is; readers see the old text or the new one.
+        """Publish the status of a training; readers see the old text or the new one.
 
         Raises:
             ModelError: it cannot be written.
@@ -93,7 +93,7 @@ class Residence:
             draft.replace(path)
 
     def status(self) -> ResidentStatus | None:
-        """Return what the training says that is alive; None where none is, or where what is there cannot be that."""
+        """Return the status of a living training; None where there is none, or where it is invalid."""
         with contextlib.suppress(OSError, ValueError, TypeError, OverflowError, RecursionError):
             found = record(ResidentStatus, json.loads((self._folder / FILE).read_text(encoding="utf-8")))
             if abs(time.time() - found.time) < SILENT_SECONDS and is_sound(found):
@@ -101,19 +101,19 @@ class Residence:
         return None
 
     def ask(self, training: str) -> None:
-        """Ask a training to end."""
+        """Ask a training to stop."""
         path = self._folder / STOP
         with storing(path):
             own(path).write_text(json.dumps({"format": FORMAT, "training": training}), encoding="utf-8")
 
     def asked(self, training: str) -> bool:
-        """Return whether a training is to end."""
+        """Return whether a training was asked to stop."""
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             return bool(json.loads((self._folder / STOP).read_text(encoding="utf-8"))["training"] == training)
         return False
 
     def leave(self) -> None:
-        """Say nothing more."""
+        """Remove the status."""
         with contextlib.suppress(OSError):
             for path in (self._folder / FILE, (self._folder / FILE).with_suffix(".new"), self._folder / STOP):
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The log of a version that learns from a stream: segments, each a list of splits, written before they are learned.
+"""The write-ahead log of a version that learns from a stream: segments, each a list of splits, written before they are learned.
 
     v<N>/segments.jsonl    a line for each segment, in order of learning
 
@@ -24,7 +24,7 @@ PASSED = "passed.json"
 
 
 def append_segment(folder: Path, splits: Sequence[Split]) -> None:
-    """Add a segment to the log of a version; it is on the disk when this returns.
+    """Add a segment to the log of a version; it is durable when this returns.
 
     Raises:
         ModelError: it cannot be written.
@@ -65,7 +65,7 @@ def mend_segments(folder: Path) -> None:
 
 
 def write_passed(folder: Path, positions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Keep the positions up to which streams had nothing to learn after a version; the version itself does not change.
+    """Record the positions up to which streams had nothing to learn after a version; the version itself does not change.
 
     Raises:
         ModelError: it cannot be written.
