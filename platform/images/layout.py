@@ -15,11 +15,13 @@ seed 0, that of the header of its 4096 bytes with zeros in its own place. platfo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap
 import os
 import struct
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +36,7 @@ from ..ps.messages import Keys
 HEADER = struct.Struct("<8sIIQqqIIq16sQI")
 CHECKSUM_AT = HEADER.size - 12
 MAGIC, FORMAT, PAGE = b"XPSQLROW", 2, 4096
-PLACES, BLOCK = 4, 1 << 20
+PLACES, BLOCK, PIECE = 4, 1 << 20, 1 << 23
 LOAD = 0.9
 """Of a table's places, the share that has a key; beyond 0.97 keys of two choices and four places would find none."""
 GROWTH, TRIES = 1.1, 40
@@ -173,16 +175,21 @@ def lay(memory: Bytes, layout: RowsLayout, keys: Keys, place: NDArray[np.int64],
 def write_rows(path: Path, layout: RowsLayout, keys: Keys, place: NDArray[np.int64], fill: Fill) -> None:
     """Write a file of rows, durably; see lay.
 
+    They are laid in a file that is mapped, and then written from its beginning to its end: of what is written so Linux keeps
+    huge pages, where ext4, XFS and others have them, in which rows anywhere are found much faster.
+
     Raises:
         OSError: it cannot be written.
     """
-    with path.open("w+b") as file:
-        file.truncate(layout.size)
-        with mmap.mmap(file.fileno(), 0) as mapped:
+    with tempfile.TemporaryFile(dir=path.parent) as laid, path.open("wb") as file:
+        laid.truncate(layout.size)
+        with mmap.mmap(laid.fileno(), 0) as mapped:
             memory = np.frombuffer(mapped, np.uint8)
             lay(memory, layout, keys, place, fill)
+            for at in range(0, layout.size, PIECE):
+                file.write(memory[at : at + PIECE])
             del memory
-            mapped.flush()
+        file.flush()
         os.fsync(file.fileno())
 
 
@@ -204,8 +211,9 @@ def opened(path: Path) -> tuple[RowsLayout, Bytes]:
         if os.fstat(file.fileno()).st_size < PAGE:
             raise ValueError("it is cut off")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    if hasattr(mmap, "MADV_WILLNEED"):
-        mapped.madvise(mmap.MADV_WILLNEED)
+    for advice in ("MADV_HUGEPAGE", "MADV_WILLNEED"):
+        with contextlib.suppress(AttributeError, OSError):  # where the kernel knows no such thing
+            mapped.madvise(getattr(mmap, advice))
     layout = layout_of(mapped[:PAGE])
     if len(mapped) != layout.size:
         raise ValueError("it is cut off")

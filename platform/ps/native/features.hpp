@@ -115,30 +115,32 @@ class FeatureScorer {
     void score(const Features& features, float* out) const {
         const size_t n = features.rows;
         Sums sums(n, labels(), vectors_.floats, fields_);
-        std::vector<Found> found;
-        std::vector<std::vector<float>> rooms(2 * (features.categorical.size() + features.bags.size()));  // which `sums` may read
-        size_t slot = 0;
-        for (const KeyColumn& column : features.categorical) {
-            find(column.keys, found, rooms[2 * slot], rooms[2 * slot + 1]);
-            const bool one = column.keys.size() == 1;
-            for (size_t b = 0; b < n; ++b) {
-                const size_t at = one ? 0 : b;
-                if (column.is_there(at)) add(sums, b, found[at], 1, slot, true);
-            }
-            ++slot;
-        }
+        std::vector<float> rooms[4];  // which `sums` may read
+        std::vector<uint64_t> keys;
+        for (const KeyColumn& column : features.categorical) keys.insert(keys.end(), column.keys.begin(), column.keys.end());
+        add_rows(sums, keys, rooms, [&columns = features.categorical, n, slot = size_t{0}, at = size_t{0}]() mutable {
+            while (at == columns[slot].keys.size()) at = 0, ++slot;
+            const KeyColumn& column = columns[slot];
+            const size_t b = at++, end = column.keys.size() == 1 ? n : b + 1;
+            return Use{b, column.is_there(b) ? end : b, 1, slot, true};
+        });
         if (!intercept_.empty())
             for (size_t b = 0; b < n; ++b) sums.add(b, intercept_.data() + weights_.first, 1);
+        keys.clear();
         std::vector<float> counted;
         for (const BagColumn& bag : features.bags) {
-            find(bag.keys, found, rooms[2 * slot], rooms[2 * slot + 1]);
-            shares(bag, counted);
-            const bool one = bag.ends.size() == 1;
-            for (size_t b = 0; b < n; ++b)
-                for (size_t i = one || b == 0 ? 0 : bag.ends[b - 1]; i < bag.ends[one ? 0 : b]; ++i)
-                    add(sums, b, found[i], counted[i], slot, false);
-            ++slot;
+            keys.insert(keys.end(), bag.keys.begin(), bag.keys.end());
+            add_shares(bag, counted);
         }
+        add_rows(sums, keys, rooms + 2,
+                 [&, first = features.categorical.size(), slot = size_t{0}, at = size_t{0}, b = size_t{0}, value = counted.data()]() mutable {
+                     while (at == features.bags[slot].keys.size()) at = b = 0, ++slot;
+                     const std::vector<size_t>& ends = features.bags[slot].ends;
+                     while (at == ends[b]) ++b;
+                     ++at;
+                     return ends.size() == 1 ? Use{0, n, *value++, first + slot, false} : Use{b, b + 1, *value++, first + slot, false};
+                 });
+        size_t slot = features.categorical.size() + features.bags.size();
         size_t at = 0, number = 0;
         for (const FeatureColumn::Kind kind : {FeatureColumn::Kind::continuous, FeatureColumn::Kind::vector})
             for (const FeatureColumn& column : columns_) {
@@ -149,7 +151,8 @@ class FeatureScorer {
                     for (size_t d = 0; d < column.dim; ++d) {
                         const float value = standardised(values[(one ? 0 : b) * column.dim + d], column);
                         const Fixed& own = dense_[at + d];
-                        add(sums, b, {own.weight.data() + weights_.first, own.vector.data() + vectors_.first}, value, slot, false);
+                        sums.add(b, own.weight.data() + weights_.first, value);
+                        if (vectors_.floats) sums.add_vector(b, own.vector.data() + vectors_.first, value, slot, false);
                     }
                 at += column.dim;
                 ++slot;
@@ -158,41 +161,47 @@ class FeatureScorer {
     }
 
   private:
-    struct Found {
-        const float *weight, *vector;
+    // What a row is added to: the examples first to last - 1.
+    struct Use {
+        size_t first, last;
+        float value;
+        size_t slot;
+        bool alone;
     };
     struct Fixed {
         std::vector<float> weight, vector;  // whole rows
     };
 
-    void find(const std::vector<uint64_t>& keys, std::vector<Found>& found, std::vector<float>& room, std::vector<float>& more) const {
-        std::vector<const float*> rows(keys.size());
-        found.resize(keys.size());
-        room.resize(weights_.layers.room(keys.size()));
-        weights_.layers.find(keys.data(), keys.size(), rows.data(), room.data());
-        for (size_t i = 0; i < keys.size(); ++i) found[i] = {rows[i] + weights_.first, rows[i] + vectors_.first};
-        if (!vectors_.floats || joined_) return;
-        more.resize(vectors_.layers.room(keys.size()));
-        vectors_.layers.find(keys.data(), keys.size(), rows.data(), more.data());
-        for (size_t i = 0; i < keys.size(); ++i) found[i].vector = rows[i] + vectors_.first;
+    // Adds the rows of keys; next() tells the use of the next one.
+    template <class Next>
+    void add_rows(Sums& sums, const std::vector<uint64_t>& keys, std::vector<float>* rooms, Next next) const {
+        Next again = next;
+        rooms[0].resize(weights_.layers.room(keys.size()));
+        weights_.layers.find(keys.data(), keys.size(), rooms[0].data(), [&](size_t, const float* row) {
+            const Use use = next();
+            for (size_t b = use.first; b < use.last; ++b) {
+                sums.add(b, row + weights_.first, use.value);
+                if (joined_ && vectors_.floats) sums.add_vector(b, row + vectors_.first, use.value, use.slot, use.alone);
+            }
+        });
+        if (joined_ || !vectors_.floats) return;
+        rooms[1].resize(vectors_.layers.room(keys.size()));
+        vectors_.layers.find(keys.data(), keys.size(), rooms[1].data(), [&](size_t, const float* row) {
+            const Use use = again();
+            for (size_t b = use.first; b < use.last; ++b)
+                sums.add_vector(b, row + vectors_.first, use.value, use.slot, use.alone);
+        });
     }
 
-    // What each value of a column counts for.
-    void shares(const BagColumn& bag, std::vector<float>& counted) const {
-        counted = bag.weights;
-        if (pooling_ == Pooling::sum) return;
+    // Adds what each value of a column counts for.
+    void add_shares(const BagColumn& bag, std::vector<float>& counted) const {
         size_t begin = 0;
         for (const size_t end : bag.ends) {
             float total = 0;
             for (size_t i = begin; i < end; ++i) total += std::abs(bag.weights[i]);
-            for (size_t i = begin; i < end; ++i) counted[i] = share(bag.weights[i], total, pooling_);
+            for (size_t i = begin; i < end; ++i) counted.push_back(share(bag.weights[i], total, pooling_));
             begin = end;
         }
-    }
-
-    void add(Sums& sums, size_t example, const Found& row, float value, size_t slot, bool alone) const {
-        sums.add(example, row.weight, value);
-        if (vectors_.floats) sums.add_vector(example, row.vector, value, slot, alone);
     }
 
     std::vector<FeatureColumn> columns_;

@@ -11,17 +11,7 @@ namespace xpsql {
 
 namespace {
 
-// Calls with(i, floats) for the row of each key.
-template <class With>
-void each(const Layers& layers, Span<const uint64_t> keys, With with) {
-    const float* rows[Image::block];
-    std::vector<float> room(layers.room(std::min(Image::block, keys.size)));
-    for (size_t first = 0; first < keys.size; first += Image::block) {
-        const size_t count = std::min(Image::block, keys.size - first);
-        layers.find(keys.data + first, count, rows, room.data());
-        for (size_t i = 0; i < count; ++i) with(first + i, rows[i]);
-    }
-}
+constexpr size_t block = 4096;  // keys whose floats of 16 bits are made of 32 at once
 
 struct Part {
     size_t first, floats;
@@ -40,9 +30,11 @@ void gather(const MappedImage& mapped, const In& keys_in, const std::vector<std:
         parts.push_back({first, floats, to.data});
     }
     nb::gil_scoped_release unlocked;
-    each(layers, keys, [&](size_t i, const float* row) {
-        for (const Part& part : parts) std::memcpy(part.to + i * part.floats, row + part.first, part.floats * sizeof(float));
-    });
+    std::vector<float> room(layers.room(std::min(block, keys.size)));
+    for (size_t first = 0; first < keys.size; first += block)
+        layers.find(keys.data + first, std::min(block, keys.size - first), room.data(), [&](size_t i, const float* row) {
+            for (const Part& part : parts) std::memcpy(part.to + (first + i) * part.floats, row + part.first, part.floats * sizeof(float));
+        });
 }
 
 // Tells which rows are others than an image has, in their floats from `first` on: 0 the same, 1 another, 2 of a key that it has not.
@@ -56,12 +48,10 @@ NumpyVector<uint8_t> differing(const MappedImage& mapped, const In& keys_in, siz
     {
         nb::gil_scoped_release unlocked;
         std::vector<float> room(image.width());
-        for (size_t i = 0; i < keys.size; ++i) {
-            if (i + Image::block < keys.size) image.ask_first(keys[i + Image::block]);
-            const uint64_t place = image.find(keys[i]);
+        image.find(keys.data, keys.size, [&](size_t i, uint64_t place) {
             const float *own = image.row(place, room.data()) + first, *other = rows.data + i * floats;
             out[i] = place == image.nowhere() ? 2 : !std::equal(own, own + floats, other);
-        }
+        });
     }
     return out.take(keys.size);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -34,26 +35,27 @@ struct ImageHeader {
 
 __extension__ using uint128 = unsigned __int128;
 
-// What is left of keys by a prime, never negative, without a division.
+// What is left of keys, signed numbers, by a prime, never negative; without a division, and without a branch that nobody foresees.
 class Remainder {
   public:
     explicit Remainder(uint64_t prime = 1) : prime_(prime), inverse_(~uint64_t{0} / prime), wrapped_((~uint64_t{0} % prime + 1) % prime) {}
 
     uint64_t of(uint64_t key) const {
-        const auto quotient = static_cast<uint64_t>(static_cast<uint128>(key) * inverse_ >> 64);
-        uint64_t rest = key - quotient * prime_;  // at most twice the prime
-        while (rest >= prime_) rest -= prime_;
-        if (static_cast<int64_t>(key) >= 0) return rest;
-        return rest >= wrapped_ ? rest - wrapped_ : rest + prime_ - wrapped_;  // of key - 2^64
+        const auto quotient = static_cast<uint64_t>(static_cast<uint128>(key) * inverse_ >> 64);  // or one less than it is
+        const uint64_t rest = within(key - quotient * prime_ - prime_);
+        return within(rest - (wrapped_ & (0 - (key >> 63))));  // of key - 2^64, where it is negative
     }
 
   private:
+    // Adds the prime to what is negative.
+    uint64_t within(uint64_t rest) const { return rest + (prime_ & (0 - (rest >> 63))); }
+
     uint64_t prime_, inverse_, wrapped_;
 };
 
 class Image {
   public:
-    static constexpr size_t head_bytes = 4096, places = 4, block = 128, checked_bytes = size_t{1} << 20;
+    static constexpr size_t head_bytes = 4096, places = 4, checked_bytes = size_t{1} << 20;
 
     // Floats of a row, at most: what a file of a few bytes says of itself takes no memory.
     static constexpr uint32_t most_width = 1u << 20;
@@ -86,14 +88,26 @@ class Image {
     // The place of the last row, which is zeros, and of keys that have none.
     uint64_t nowhere() const { return static_cast<uint64_t>(header_.first) * places; }
 
-    uint64_t find(uint64_t key) const {
-        const uint64_t place = find_first(key);
-        return place == nowhere() ? find_second(key) : place;
+    // Calls with(i, place) for keys in their order. Memory is asked for before it is read: a key's bucket, then its row or, of one
+    // key of five, the other bucket first, each `ahead` keys later.
+    template <class With>
+    void find(const uint64_t* keys, size_t n, With with) const {
+        uint64_t at[4 * ahead];  // of the keys under way, a bucket, then a place
+        for (size_t i = 0; i < n + 3 * ahead; ++i) {
+            if (i < n) prefetch(buckets_ + places * (at[i % std::size(at)] = first_.of(keys[i])));
+            if (const size_t j = i - ahead; j < n) {
+                uint64_t& place = at[j % std::size(at)];
+                place = place_in(place, keys[j]);
+                if (place == nowhere()) prefetch(buckets_ + places * second_.of(keys[j]));
+                else ask_row(place);
+            }
+            if (const size_t j = i - 2 * ahead; j < n) {
+                uint64_t& place = at[j % std::size(at)];
+                if (place == nowhere()) ask_row(place = place_in(second_.of(keys[j]), keys[j]));
+            }
+            if (const size_t j = i - 3 * ahead; j < n) with(j, at[j % std::size(at)]);
+        }
     }
-
-    // The same in one of its two buckets. Four keys of five are in the first one.
-    uint64_t find_first(uint64_t key) const { return find_in(first_.of(key), key); }
-    uint64_t find_second(uint64_t key) const { return find_in(second_.of(key), key); }
 
     // The floats of a place, in its own memory; of halves in `room`, of width floats.
     const float* row(uint64_t place, float* room) const {
@@ -103,22 +117,22 @@ class Image {
         return room;
     }
 
-    void ask_first(uint64_t key) const { prefetch(buckets_ + first_.of(key) * places); }
-    void ask_second(uint64_t key) const { prefetch(buckets_ + second_.of(key) * places); }
+    static uint64_t up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+  private:
+    static constexpr size_t ahead = 16;
+
+    // Without a branch: which of its places a key has, nobody foresees.
+    uint64_t place_in(uint64_t bucket, uint64_t key) const {
+        const uint64_t* own = buckets_ + bucket * places;
+        const unsigned found = (own[0] == key) | (own[1] == key) << 1 | (own[2] == key) << 2 | (own[3] == key) << 3;
+        return found ? bucket * places + static_cast<unsigned>(__builtin_ctz(found)) : nowhere();
+    }
 
     void ask_row(uint64_t place) const {
         const uint8_t* row = rows_ + place * row_bytes_;
         for (size_t i = 0; i < row_bytes_; i += cache_line) prefetch(row + i);
         prefetch(row + row_bytes_ - 1);
-    }
-
-    static uint64_t up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
-
-  private:
-    uint64_t find_in(uint64_t bucket, uint64_t key) const {
-        for (uint64_t at = bucket * places; at < (bucket + 1) * places; ++at)
-            if (buckets_[at] == key) return at;
-        return nowhere();
     }
 
     ImageHeader header_;
@@ -140,52 +154,30 @@ class Layers {
     // Floats that the rows of n keys take beside the images.
     size_t room(size_t n) const { return base_.half() || (over_ && over_->half()) ? n * width() : 0; }
 
-    // Gives the floats of keys: in the images, or in `room`. Memory is asked for before it is read, block by block.
-    void find(const uint64_t* keys, size_t n, const float** rows, float* room) const {
-        uint64_t places[Image::block];
-        for (size_t begin = 0; begin < n; begin += Image::block) {
-            const size_t count = std::min(Image::block, n - begin);
-            const uint64_t* own = keys + begin;
-            if (over_) {
-                places_of(*over_, own, count, places);
-                for (size_t i = 0; i < count; ++i) {
-                    const bool there = places[i] != over_->nowhere();
-                    rows[begin + i] = there ? floats(*over_, places[i], room) : nullptr;
-                }
-            }
-            places_of(base_, own, count, places);
-            for (size_t i = 0; i < count; ++i)
-                if (!over_ || !rows[begin + i]) rows[begin + i] = floats(base_, places[i], room);
+    // Calls with(i, floats) for keys in their order; floats are in the images, or in `room`.
+    template <class With>
+    void find(const uint64_t* keys, size_t n, float* room, With with) const {
+        std::vector<uint64_t> over;
+        if (over_) {
+            over.resize(n);
+            over_->find(keys, n, [&](size_t i, uint64_t place) { over[i] = place; });
         }
+        base_.find(keys, n, [&](size_t i, uint64_t place) {
+            const bool there = over_ && over[i] != over_->nowhere();
+            const float* found = there ? over_->row(over[i], room) : base_.row(place, room);
+            if (found == room) room += width();
+            with(i, found);
+        });
     }
 
-    // The same of one key, whose floats are kept.
+    // The floats of one key, which are kept.
     std::vector<float> row(uint64_t key) const {
-        std::vector<float> floats(width());
-        const float* found;
-        find(&key, 1, &found, floats.data());
-        std::copy(found, found + width(), floats.begin());
+        std::vector<float> floats(width()), own(room(1));
+        find(&key, 1, own.data(), [&](size_t, const float* found) { std::copy(found, found + width(), floats.begin()); });
         return floats;
     }
 
   private:
-    static void places_of(const Image& image, const uint64_t* keys, size_t count, uint64_t* places) {
-        for (size_t i = 0; i < count; ++i) image.ask_first(keys[i]);
-        for (size_t i = 0; i < count; ++i) {
-            places[i] = image.find_first(keys[i]);
-            if (places[i] == image.nowhere()) image.ask_second(keys[i]);
-            else image.ask_row(places[i]);
-        }
-        for (size_t i = 0; i < count; ++i)
-            if (places[i] == image.nowhere()) image.ask_row(places[i] = image.find_second(keys[i]));
-    }
-
-    const float* floats(const Image& image, uint64_t place, float*& room) const {
-        const float* found = image.row(place, room);
-        if (found == room) room += width();
-        return found;
-    }
-
     const Image& base_;
     const Image* over_;
 };
