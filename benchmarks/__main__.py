@@ -67,6 +67,12 @@ STREAM_TARGETS = {
     "a job that finds nothing new": (1.2, False),
     "PUBLISH EVERY 5 SECONDS: p99 from the broker to a version": (10.0, False),
 }
+DELTA_TARGETS = {
+    "the longest that learning stood still": 20.0,
+    "all versions on the disk, in whole ones": 15.0,
+    "CPU seconds to load the newest": 1.3,
+    "CPU seconds to load it": 4.0,
+}
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 
@@ -220,6 +226,15 @@ def streams(run: Run) -> Iterator[Figure]:
             yield Figure(f"streams: {name}", float(value), unit, target, at_least=least)
 
 
+def deltas(run: Run) -> Iterator[Figure]:
+    """Versions of changes, of which each has one row of a hundred."""
+    rows, versions = (QUICK_ROWS, 10) if run.quick else (STORE_ROWS, 1000 if run.large else 100)
+    size = ["--rows", str(rows), "--versions", str(versions), "--folder", run.folder]
+    for line in measure([sys.executable, "-m", "benchmarks.deltas", *size]).output.splitlines():
+        value, unit, name = line.split("\t")
+        yield Figure(f"deltas: {name}", float(value), unit, DELTA_TARGETS.get(name), at_least=False)
+
+
 def store(run: Run) -> Iterator[Figure]:
     """The native store."""
     rows = QUICK_ROWS if run.quick else STORE_ROWS
@@ -341,6 +356,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "prediction": prediction,
     "serving": serving,
     "streams": streams,
+    "deltas": deltas,
     "store": store,
     "command": command,
     "operators": operators,

@@ -89,12 +89,12 @@ def on_disk(folder: Path) -> int:
 
 
 def read(version: Version) -> tuple[float, int]:
-    """Return the seconds that loading a version for predictions takes, the best of three, and the bytes that are read."""
+    """Return the CPU seconds that loading a version for predictions takes, the best of three, and the bytes that are read."""
     seconds = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = time.process_time()
         Weights(version, 0, 1)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds), sum(file.size for link in version.chain() for file in link.parts("rows/weights"))
 
 
@@ -117,17 +117,20 @@ def lines(folder: Path, rows: int, num_versions: int) -> Iterator[tuple[float, s
                 wait([compactor.making])
             peak = max(peak, on_disk(folder)) if version.number % 50 == 0 else peak
     yield whole / 2**20, "MiB", f"a version of {rows:,} rows, whole"
-    yield 1000 * max(stands), "ms", f"the longest that learning stood still, of {num_versions} versions"
+    yield 1000 * max(stands), "ms", "the longest that learning stood still"
     yield 1000 * stood, "ms", "learning stood still for the last"
-    yield on_disk(folder) / whole, "x", f"{num_versions} versions on the disk, in whole ones"
-    yield peak / whole, "x", "at most"
+    yield num_versions, "versions", "kept"
+    yield on_disk(folder) / whole, "x", "all versions on the disk, in whole ones"
+    yield peak / whole, "x", "all versions on the disk, at most"
     newest = read(version)
+    yield len(version.chain()), "versions", "that the newest is read from"
     yield newest[1] / size, "x", "bytes of which the newest is read, in those of a whole one"
-    yield newest[0] / seconds, "x", "seconds to load the newest"
+    yield newest[0] / seconds, "x", "CPU seconds to load the newest"
     longest = max(models.present(MODEL), key=lambda one: rows_after(one.chain()))
     other = read(longest)
-    yield other[1] / size, "x", f"bytes of which version {longest.number} is read, the one of most"
-    yield other[0] / seconds, "x", f"seconds to load version {longest.number}, from {len(longest.chain())}"
+    yield len(longest.chain()), "versions", "that the one of most is read from"
+    yield other[1] / size, "x", "bytes of which it is read"
+    yield other[0] / seconds, "x", "CPU seconds to load it"
     yield seconds, "s", "to load a whole one"
 
 

@@ -31,6 +31,7 @@ ROW_GROUP_BYTES = 1 << 28
 # Batches that stay in the cache are read several times faster than whole row groups.
 READ_ROWS = 1 << 16
 READ_BYTES = 1 << 20
+SMALL_BYTES = 1 << 22
 
 STATISTICS = (
     ("key", pa.int64()),
@@ -238,6 +239,10 @@ def batches_of(
         # By default whole row groups are read before the first row arrives.
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BYTES) as parquet:
             yield from parquet.iter_batches(READ_ROWS, columns=names)
+        return
+    if part.size <= SMALL_BYTES:  # of many, as those of a chain, opening costs more than reading
+        with pq.ParquetFile(pa.BufferReader(file.read()), pre_buffer=False) as parquet:
+            yield from parquet.iter_batches(READ_ROWS, row_groups=list(groups), columns=names)
         return
     file.seek(-part.blocks[-1].size, os.SEEK_END)
     found = pq.read_metadata(pa.BufferReader(file.read()))  # not by way of the file, of which more would be read for it

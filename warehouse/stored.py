@@ -23,6 +23,7 @@ from ..platform.errors import ModelError
 
 NUM_SLICES = 1024  # a key's slice is its top ten bits
 SLICE_SHIFT = 54
+BLOCK_ROWS = 1 << 12
 SUMS = ".sums"
 STORED = re.compile(
     r"((rows|tombstones)/[A-Za-z0-9_]+|dense|candidates|trials|tree)/part-[^/]+\.parquet|package/model"
@@ -215,9 +216,9 @@ def seal(path: Path, rows: int, runs: Sequence[tuple[int, int, int]]) -> None:
     sums_of(path).write_text(json.dumps({"rows": rows, "blocks": blocks}), encoding="utf-8")
 
 
-def run_of(rows: int, least: int = 1 << 12) -> int:
-    """Return how many slices lie in one block of a file, so that it has so many rows or more: a power of 2."""
-    return next((1 << bits for bits in range(7) if (rows << bits) // NUM_SLICES >= least), NUM_SLICES)
+def run_of(rows: int) -> int:
+    """Return how many slices lie in one block of a file, which readers can choose, so that it has BLOCK_ROWS: a power of 2."""
+    return next((1 << bits for bits in range(7) if (rows << bits) // NUM_SLICES >= BLOCK_ROWS), NUM_SLICES)
 
 
 def sums_of(path: Path) -> Path:

@@ -40,9 +40,12 @@ class Weights:
         for name, dim in self._dims.items():
             dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
             held = self._rows[name] = native_rows([(column, "float32", floats) for column, floats in dims.items()])
-            for batch in version.rows(name, ["key", *dims], slices_of(number, num_servers)):
+            for batch, gone in version.replayed(name, ["key", *dims], slices_of(number, num_servers)):
                 keys, *columns = batch.columns
                 hashed = keys.to_numpy().view(np.uint64)
+                if gone:
+                    held.evict(hashed)
+                    continue
                 arrays = [values(column).reshape(-1, floats) for column, floats in zip(columns, dims.values(), strict=True)]
                 if num_servers > 1:
                     mine = shard_of(hashed, num_servers) == number

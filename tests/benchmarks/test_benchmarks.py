@@ -19,10 +19,16 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_quick_run_prints_the_figures_of_a_training(tmp_path: Path) -> None:
     pytest.importorskip("vowpalwabbit")
-    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "training", "command"]
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--only", "training", "command", "deltas"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    for name in ("train, one core: times Vowpal Wabbit", "train: test AUC, xpsql", "train: commit", 'xpsql sql "SELECT 1"'):
+    for name in (
+        "train, one core: times Vowpal Wabbit",
+        "train: test AUC, xpsql",
+        "train: commit",
+        'xpsql sql "SELECT 1"',
+        "deltas: CPU seconds to load it",
+    ):
         assert f"\n{name} " in done.stdout
 
 

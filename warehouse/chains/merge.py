@@ -17,7 +17,7 @@ from .links import ChainLink
 if TYPE_CHECKING:
     from ...platform.ps._native import Store
 
-WINDOW_ROWS = 1 << 22
+WINDOW_ROWS = 1 << 24
 """Changed rows whose keys are deduplicated in memory at once."""
 MISSING = np.uint32(0xFFFFFFFF)
 
@@ -38,6 +38,22 @@ def merged(
         yield from changed(links[1:], table, columns, window, seen)
         for batch in keyed(links[0], table, columns, window):
             yield from chosen(batch, seen.lookup(keys_of(batch)) == MISSING, columns, window)
+
+
+def replayed(
+    links: Sequence[ChainLink], table: str, columns: Sequence[str] | None, slices: range | None
+) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """Read what the versions of a chain did, the oldest first, for readers that keep rows by key: rows, each in place of the
+    one of its key, and (batch, True): keys of rows that are gone.
+
+    Raises:
+        ModelError: a file is damaged, or went while it was read.
+    """
+    for link in links:
+        for batch in read_rows(link.parts(f"tombstones/{table}"), None, slices):
+            yield batch, True
+        for batch in read_rows(link.parts(f"rows/{table}"), columns, slices):
+            yield batch, False
 
 
 def changed(

@@ -20,10 +20,10 @@ from ..stored import NUM_SLICES, collected, run_of
 from ..version import Version
 from .links import FILES, WHOLE, Ancestor, ChainLink, files_text, lineage, rows_in, whole_files
 
-NEWEST_SHARE, NEWEST_LINKS = 0.2, 64
+NEWEST_SHARE, NEWEST_LINKS = 0.2, 32
 """The newest version is compacted when so many changed rows, as a share of all rows, or so many versions follow the last full
 one."""
-OLDER_SHARE, OLDER_LINKS = 3.0, 300
+OLDER_SHARE, OLDER_LINKS = 2.75, 275
 """The same for any other version."""
 PART_ROWS = 1 << 19
 

@@ -41,8 +41,6 @@ from .columns import batch_of, values
 from .held import Saved, merged_saved
 
 PART_ROWS = 1 << 19
-GROUP_ROWS = 1 << 12  # of the runs of slices that readers can choose
-DELTA_GROUP_ROWS = 1 << 9
 Gone = Mapping[str, NDArray[np.uint64]]
 """The keys of removed rows, by the name of a shard's table."""
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
@@ -293,7 +291,7 @@ def save_gone(shard: Shard, number: int, gone: Gone, files: VersionFiles, entrie
     for entry in entries:
         keys = next(gone[name] for name, table in shard.tables.items() if entry.name in table.programs.tables)
         if len(keys):
-            with files.tombstone_writer(entry, number, run_of(len(keys), DELTA_GROUP_ROWS)) as writer:
+            with files.tombstone_writer(entry, number, run_of(len(keys))) as writer:
                 writer.write(pa.record_batch([pa.array(np.sort(keys).view(np.int64))], schema=writer.schema))
 
 
@@ -302,7 +300,7 @@ def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry, delta:
     pieces = min(MAX_PARTS, len(slices), 1 + len(shard.holding(entry.name)) // PART_ROWS)
     bounds = [len(slices) * i // pieces for i in range(pieces + 1)]
     runs = [slices[first:stop] for first, stop in itertools.pairwise(bounds)]
-    group = run_of(len(shard.holding(entry.name)) * NUM_SLICES // len(slices), DELTA_GROUP_ROWS if delta else GROUP_ROWS)
+    group = run_of(len(shard.holding(entry.name)) * NUM_SLICES // len(slices))
     compression = "zstd" if delta else "none"
     return [SliceRun(entry, number * MAX_PARTS + i, shard, run, group, compression) for i, run in enumerate(runs)]
 
