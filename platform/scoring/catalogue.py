@@ -14,6 +14,7 @@ from ...algorithms.augments.pairs import Pairs
 from ...algorithms.base import Algorithm, Online
 from ..errors import StatementError, suggestion
 from ..input.columns import Columns
+from ..input.items import check_items
 from ..input.slots import matched
 
 if TYPE_CHECKING:
@@ -28,19 +29,10 @@ def catalogue_of(version: Version, items: pa.Table, k: int) -> pa.Table:
     Raises:
         StatementError: an item is NULL or occurs twice, or there are fewer than k.
     """
-    names = items.column(0)
-    model, first = f"{version.manifest.model} v{version.number}", items.column_names[0]
-    if names.null_count:
-        raise StatementError(f"ITEMS has an item whose {first} is NULL; leave it out: WHERE {first} IS NOT NULL.")
-    counts = names.value_counts()
-    twice = counts.filter(pc.greater(counts.field(1), 1))
-    if len(twice):
-        raise StatementError(
-            f"ITEMS has the item {twice[0]['values'].as_py()!r} {twice[0]['counts']} times. Its first column, {first}, tells "
-            "items apart: SELECT DISTINCT, or one row of each."
-        )
-    if len(names) < k:
-        raise StatementError(f"{model} is asked for {k} items, and ITEMS has {len(names)}. Ask for no more.")
+    check_items(items)
+    if len(items) < k:
+        model = f"{version.manifest.model} v{version.number}"
+        raise StatementError(f"{model} is asked for {k} items, and ITEMS has {len(items)}. Ask for no more.")
     return items
 
 

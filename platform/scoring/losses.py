@@ -10,6 +10,7 @@ from ..input.columns import columns_from
 from ..input.encoder import Encoder
 from ..input.scaling import scale
 from ..input.splits import chunk_rows
+from ..input.taken import Taking
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics, Targets
@@ -23,9 +24,12 @@ from .weights import Weights
 def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     """Return the metrics of a model without labels on the rows of a query, in this process; the loss is `mae`.
 
-    Random draws are a function of the model's seed and of the rows.
+    Random draws are a function of the model's seed and of the rows. Where they have the label of a model that learned from what
+    was taken, those are measured that were.
     """
-    version, size = request.version, BATCH_SIZES[-1]
+    version, size, scan = request.version, BATCH_SIZES[-1], request.scan
+    if (label := version.manifest.positive) is not None and label.lower() in {name.lower() for name in scan.schema.names}:
+        scan = Taking(label, None).rows(scan)
     step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())
     columns = columns_from(version.manifest)
     tree = None if algorithm.tree is None else tree_of(version)
@@ -34,10 +38,10 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     metrics = Metrics(Targets.of((), "numbers", grouped=False).traits)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
-        for table in request.scan.read(split, list(request.inputs.values()), chunk_rows(size)):
+        for table in scan.read(split, list(request.inputs.values()), chunk_rows(size)):
             chunk = encoder.unlabelled(table.rename_columns(list(request.inputs)))
             for batch in encoder.batches(chunk, size, which, ladders, 0):
-                pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, size)
+                pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, len(batch.weight))
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
                 metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])
                 which = batch.id._replace(batch=batch.id.batch + 1)

@@ -70,6 +70,10 @@ def test_items_drawn_at_random_are_told_from_and_not_counted(embedded: xpsql.Ses
     assert {row["item"]: counts[row["key"]] for row in keys} == {row["item"]: 2 * own[row["item"]] for row in keys}
     total = embedded.sql("SELECT feature_key('(intercept)', NULL) AS key").arrow()["key"][0].as_py()
     assert counts[total] == 2 * len(taken)
+    whole = f"SELECT user, l.item, kind, tags, price, click FROM {read} l JOIN ({CATALOGUE}) i ON l.item = i.item"
+    measured = embedded.sql(f"SELECT examples, mae FROM ML.EVALUATE(MODEL m, ({whole}))").arrow().to_pylist()[0]
+    assert measured["examples"] == len(taken)
+    assert 0 < measured["mae"] < np.log(4096 + 30)
     embedded.sql(f"CONTINUE MODEL m AS SELECT * FROM {read}")  # with the same label and items
     assert {row["key"]: row["count"] for row in rows(embedded, "m")[0]} == {key: 2 * count for key, count in counts.items()}
 
