@@ -153,7 +153,9 @@ class Algorithm(metaclass=FormerArguments):
 
     @property
     def measured(self) -> str:
-        """The kind of its labels for metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`."""
+        """The kind of its labels for metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`, or `found`."""
+        if not isinstance(self.learns, Packaged) and isinstance(self.goal, Unsupervised) and self.goal.finds:
+            return "found"
         return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"
 
     @property

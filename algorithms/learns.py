@@ -64,9 +64,11 @@ class Unsupervised(NamedTuple):
 
     Attributes:
         objective: what is minimised, and what metrics measure in place of predictions; None: the same.
+        finds: what they measure are two columns, the loss, and whether the example's item is found in a sample; see found_in.
     """
 
     objective: Losses
+    finds: bool = False
 
     def losses(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         """Return what is minimised, and what is measured."""
@@ -79,7 +81,7 @@ class Unsupervised(NamedTuple):
 
     def guarded(self, guard: Guard) -> Unsupervised:
         """Return the same with its function guarded."""
-        return Unsupervised(guard(self.objective))
+        return self._replace(objective=guard(self.objective))
 
 
 class Online(NamedTuple):

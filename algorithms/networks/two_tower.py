@@ -15,6 +15,7 @@ from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
 from ..augments.random_items import RandomItems
 from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Unsupervised
+from ..found import found_in
 from ..layers.dense import Layer, dropped
 from ..layers.initial import uniform
 from ..layers.pooling import all_vectors
@@ -77,7 +78,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     another row of the same user, where the first slot of the query is categorical. An item without its id, in a share
     `item_dropout` of updates, learns from its other slots alone, which is what a new one is scored by. Slots of several values
     are summed over the root of their number. What training reports as `mae` is the mean loss, which grows with the batch:
-    larger batches have more negatives.
+    larger batches have more negatives. `recall` is the share of rows whose item is in the best twentieth of these.
 
     ML.PREDICT gives predicted_vector of the query and predicted_item of the item, and ML.RECOMMEND ranks items by their
     product.
@@ -116,7 +117,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     def item_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
         return towers[1].apply(parameters, vectors(parameters, inputs))
 
-    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, None]:
+    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         slots, drawn = vectors(parameters, inputs), 0 if inputs.expected is None else inputs.expected.shape[0]
         rows = len(slots) - drawn
         own = towers[0].apply(parameters, slots[:rows])
@@ -124,6 +125,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
             kept = dropped(jnp.ones((len(slots), 1)), options.item_dropout, inputs.random, 0)
             slots = slots.at[:, item[0]].multiply(kept)
         scores = own @ towers[1].apply(parameters, slots).T / options.temperature
+        raw = scores
         taken, there = inputs.scalar[item[0]], inputs.weight > 0
         same = taken[:rows, None] == taken[None]
         if options.correction == "logq":
@@ -138,13 +140,14 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
             others &= (user[:rows, None] != user[None]) | (jnp.arange(len(slots)) >= rows)
         scores = jnp.where(others | jnp.eye(rows, len(slots), dtype=bool), scores, NEVER)
         losses = jax.nn.logsumexp(scores, axis=1) - jnp.diagonal(scores)
-        return jnp.pad(losses, (0, drawn))[:, None], None
+        found = jnp.stack([losses, found_in(raw, jnp.diagonal(raw), others)], axis=1)
+        return jnp.pad(losses, (0, drawn))[:, None], jnp.pad(found, ((0, drawn), (0, 0)))
 
     return Algorithm(
         tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
         optimizer=optimizer,
         learns=Online(
-            Unsupervised(objective),
+            Unsupervised(objective, finds=True),
             random=options.item_dropout > 0 and len(item) > 1,
             augment=(RandomItems(options.negatives, names),) if options.negatives else (),
             examples_meet=True,

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 NUMBERS = ("model_value", "other_value", "difference", "low", "high")
 SEED = 7
-SAID = {"classes": "0 or 1", "multiclass": "several classes, which ML.EVALUATE measures", "numbers": "numbers"}
+SAID = {
+    "classes": "0 or 1",
+    "multiclass": "several classes, which ML.EVALUATE measures",
+    "numbers": "numbers",
+    "found": "what was taken",
+}
 
 
 class Found(NamedTuple):

@@ -35,7 +35,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     tree = None if algorithm.tree is None else tree_of(version)
     encoder = Encoder(columns, algorithm, version.manifest.seed, False, tree)
     weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
-    metrics = Metrics(Targets.of((), "numbers", grouped=False).traits)
+    metrics = Metrics(Targets.of((), algorithm.measured, grouped=False).traits)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)
         for table in scan.read(split, list(request.inputs.values()), chunk_rows(size)):
@@ -43,6 +43,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
             for batch in encoder.batches(chunk, size, which, ladders, 0):
                 pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, len(batch.weight))
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
-                metrics.add(np.zeros(batch.examples, np.float32), np.asarray(found)[: batch.examples, 0])
+                values = np.asarray(found)[: batch.examples]
+                metrics.add(np.zeros(batch.examples, np.float32), values if values.shape[1] > 1 else values[:, 0])
                 which = batch.id._replace(batch=batch.id.batch + 1)
     return metrics

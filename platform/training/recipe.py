@@ -38,7 +38,7 @@ from .metrics.metrics import Targets
 from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
 
 KEPT = 32
-BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse"}
+BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
 DENSE = "dense"  # what ON calls dense parameters
 MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
 

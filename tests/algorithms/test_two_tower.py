@@ -13,6 +13,7 @@ import pytest
 import xpsql
 from tests.training.log import session, write
 from xpsql.algorithms.base import Inputs, Layout
+from xpsql.algorithms.found import found_in
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions, two_tower
 from xpsql.platform.errors import OptionError
 
@@ -163,3 +164,28 @@ def test_slots_have_one_tower(query: tuple[str, ...], item: tuple[str, ...], mes
     layout = Layout(scalar=("user", "item", "kind"), bags=("tags",) if "tags" in item else (), labels=())
     with pytest.raises(OptionError, match=message):
         two_tower(TwoTowerOptions(query=query, item=item), layout)
+
+
+def test_windows_measure_how_many_items_are_found_in_a_sample(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log()[0], tmp_path / "log.parquet", 10_000)
+    settings = "WITH (passes = 8, batch_size = 128, workers = 1, share = (clicked AS item))"
+    session.sql(
+        f"TRAIN MODEL m USING {TOWERS} EVALUATE EVERY 2 BATCHES ON 2 BATCHES RELEASE WHEN recall > 0.01 {settings} "
+        f"AS SELECT * FROM parquet.`{path}`"
+    )
+    windows = session.sql("SELECT recall, mae FROM ML.TRAINING_INFO(MODEL m) WHERE recall IS NOT NULL").arrow()
+    recall = windows["recall"].to_numpy()
+    assert 0 < recall[0] < recall[-1] < 1
+    (measured,) = (
+        session.sql(f"SELECT recall, mae FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{path}`))").arrow().to_pylist()
+    )
+    assert recall[0] < measured["recall"] < 1
+    assert measured["mae"] > 0
+
+
+def test_an_item_is_found_where_it_is_in_the_best_twentieth() -> None:
+    scores = jnp.array([np.arange(60), np.arange(60), np.arange(60)], jnp.float32)
+    others = jnp.ones((3, 60), bool).at[2, 57:].set(False)
+    found = found_in(scores, jnp.array([56.5, 55.5, 56.5]), others)  # three are better, four, none
+    assert found.tolist() == [1, 0, 1]
+    assert found_in(scores[:1, :5], jnp.array([3.5]), others[:1, :5]).tolist() == [0]  # of few only the first

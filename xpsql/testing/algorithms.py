@@ -111,14 +111,15 @@ def assert_close(found: Any, expected: Any, what: str) -> None:
 
 
 def shapes_are_kept(trial: AlgorithmTrial) -> None:
-    """Every parameter has a gradient of its shape, every example a prediction per label."""
+    """Every parameter has a gradient of its shape, every example a prediction per label, or a loss and whether it is found."""
     parameters = trial.parameters()
     learned = trial.learn(parameters, trial.inputs(), None)
     for name, values in parameters.items():
         found = {**learned.gradients, **learned.dense}[name].shape
         if found != values.shape:
             raise AssertionError(f"the gradient of {name} has shape {found}, expected {values.shape}")
-    expected = trial.inputs().label.T.shape
+    labels = trial.inputs().label.T.shape
+    expected = (labels[0], 2) if trial.algorithm.measured == "found" else labels
     if learned.predictions.shape != expected:
         raise AssertionError(f"predictions have shape {learned.predictions.shape}, expected {expected}")
 
@@ -278,8 +279,9 @@ def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     for _ in range(STEPS):
         weights = {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
         learned = trial.learn({**weights, **dense}, inputs, None)
-        wanted = inputs.label.T if algorithm.loss is not None else 0  # what an algorithm without labels predicts is its loss
-        errors.append(float(jnp.abs(learned.predictions - wanted).mean()))
+        labelled = algorithm.loss is not None  # what an algorithm without labels predicts is its loss
+        off = learned.predictions - inputs.label.T if labelled else learned.predictions[:, :1]
+        errors.append(float(jnp.abs(off).mean()))
         for name, one in chains.items():
             rows[name] = {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}
         if optimizer:

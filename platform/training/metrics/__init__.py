@@ -5,6 +5,7 @@ from __future__ import annotations
 from .base import Metric
 from .classes import ACCURACY, F1, PRECISION, RECALL
 from .differences import MAE, MAPE, PCOPC, R2, RMSE
+from .found import FOUND_METRICS
 from .groups import GAUC
 from .likelihood import LOGLOSS, NORMALIZED_ENTROPY
 from .multiclass import MULTICLASS
@@ -26,18 +27,20 @@ METRICS: tuple[Metric, ...] = (
     R2,
     MAPE,
     *MULTICLASS,
+    *FOUND_METRICS,
 )
+
+APART = frozenset({"multiclass", "found"})
+"""Traits beside which no metrics are defined but those that need them."""
 
 
 def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
-    """Return the metrics that are defined where the traits of base.py hold; for classes only metrics of classes."""
-    several, late = "multiclass" in traits, "late" in traits
+    """Return the metrics that are defined where the traits of base.py hold; for classes only metrics of classes, and so on."""
+    late = "late" in traits
     return tuple(
         metric
         for metric in METRICS
-        if metric.needs <= traits
-        and several == ("multiclass" in metric.needs)
-        and not (late and metric.counts.take_out is None)
+        if metric.needs <= traits and traits & APART <= metric.needs and not (late and metric.counts.take_out is None)
     )
 
 

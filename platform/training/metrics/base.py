@@ -6,7 +6,8 @@ order. Metrics of one statistic share what it counts. State is a tuple of arrays
 it is. `add` and `merge` may reuse the arrays of the first state they are given, and change no others.
 
 Traits: `labels` (there are any), `classes` (they are 0 or 1, and predictions probabilities), `multiclass` (they are numbers of
-classes, each of which has a probability), `numbers` (they are neither), `groups` (examples belong to groups, and the statement
+classes, each of which has a probability), `numbers` (they are neither), `found` (there are none; predictions are the loss of an
+example, and whether its item is among the best of a sample), `groups` (examples belong to groups, and the statement
 says so), `late` (an example comes with 0, and once more with 1 where that is its label: then the first is taken out again).
 """
 
@@ -28,7 +29,7 @@ class Sample(NamedTuple):
     """Examples with their predictions.
 
     Attributes:
-        labels, predictions: float64[n]; of classes predictions are float64[n, k].
+        labels, predictions: float64[n]; of classes, and of what is found, predictions are float64[n, k].
         groups: int64[n], any numbering; empty where there are none.
     """
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...errors import no_number
 from ...ps.transport.checks import COUNT, check_names, check_within, refused
-from . import metric_names, metrics_for
+from . import APART, metric_names, metrics_for
 from .base import Sample, State, Statistic
 from .labels import Values, flat
 from .ranking import RANKING, calibration
@@ -202,9 +202,9 @@ class LabelMetrics:
         return metrics
 
     def add(self, labels: Floats, predictions: Floats, groups: NDArray[np.int64] = NO_GROUPS) -> None:
-        """Take in float32[num_labels, n] labels and predictions, of classes float32[k, n], and int64[n] groups where they are
-        measured."""
-        by_label = [predictions.T] if "multiclass" in self._targets.traits else predictions
+        """Take in float32[num_labels, n] labels and predictions, of classes and of what is found float32[k, n], and int64[n]
+        groups where they are measured."""
+        by_label = [predictions.T] if self._targets.traits & APART else predictions
         for metrics, label, prediction in zip(self._by_label.values(), labels, by_label, strict=True):
             metrics.add(label, prediction, groups)
 

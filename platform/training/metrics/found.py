@@ -1,0 +1,25 @@
+"""Metrics of what was taken among what it is told from: its mean loss, and how often it is among the best of that sample."""
+
+from __future__ import annotations
+
+from .base import Metric, Sample, ratio, sums
+
+
+def terms(sample: Sample) -> tuple[float, ...]:
+    """Return examples, the sum of losses, and how many are found."""
+    return len(sample.labels), sample.predictions[:, 0].sum(), sample.predictions[:, 1].sum()
+
+
+FOUND = sums("found", 3, terms)
+NEEDS = frozenset({"found"})
+FOUND_METRICS = (
+    Metric("mae", "of models that learn what was taken: the mean loss", NEEDS, FOUND, lambda s: ratio(s[0][1], s[0][0])),
+    Metric(
+        "recall",
+        "of models that learn what was taken: the share of rows whose item is in the best twentieth of a sample, those that it "
+        "is told from in training",
+        NEEDS,
+        FOUND,
+        lambda s: ratio(s[0][2], s[0][0]),
+    ),
+)
