@@ -48,9 +48,9 @@ def far_client(seconds: float) -> type[LocalClient]:
     """Return the class of clients whose answers take so long."""
 
     class FarClient(LocalClient):
-        def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
+        def start_pull(self, keys: Keys, size: int, dense: bool = True) -> Handle[Pulled]:
             at = time.monotonic() + seconds
-            return Late(super().start_pull(keys, size), at)
+            return Late(super().start_pull(keys, size, dense), at)
 
         def start_push(self, push: Push) -> Handle[object]:
             at = time.monotonic() + seconds

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from .compiled.ladder import Ladder
 from .gang import Gang
 from .messages import Keys, Pulled, Push
-from .placement import Placement, dealt, merged, parts_of
+from .placement import Placement, dealt, merged, merged_dense, parts_of
 from .shard import Shard
 
 MOST_AHEAD = 4
@@ -46,8 +46,12 @@ class Client(Protocol):
         """Apply one batch's updates on every shard and return when all have acknowledged."""
         ...
 
-    def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
-        """Start a pull."""
+    def start_pull(self, keys: Keys, size: int, dense: bool = True) -> Handle[Pulled]:
+        """Start a pull; its dense parameters need not be there where they are not asked for."""
+        ...
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        """Start a pull of the dense parameters alone."""
         ...
 
     def start_push(self, push: Push) -> Handle[object]:
@@ -62,8 +66,12 @@ class Client(Protocol):
 class Port(Protocol):
     """One shard, as a client sees it."""
 
-    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
         """Start a pull of keys that are all this shard's; see service.Pull."""
+        ...
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        """Start a pull of this shard's dense parameters."""
         ...
 
     def start_push(self, push: Push) -> Handle[object]:
@@ -95,14 +103,18 @@ class Sharded:
         """See Client."""
         self.start_push(push).result()
 
-    def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, dense: bool = True) -> Handle[Pulled]:
         """See Client."""
         if len(self._ports) == 1:
-            return self._ports[0].start_pull(keys, size, True)
+            return self._ports[0].start_pull(keys, size, True, dense)
         placement = self._placement(keys)
         own = zip(self._ports, placement.keys, placement.sizes, strict=True)
-        parts = [port.start_pull(part, padded, False) for port, part, padded in own]
+        parts = [port.start_pull(part, padded, False, dense) for port, part, padded in own]
         return Merging(parts, placement, size)
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        """See Client."""
+        return MergingDense([port.start_pull_dense() for port in self._ports])
 
     def start_push(self, push: Push) -> Handle[object]:
         """See Client."""
@@ -138,6 +150,16 @@ class Merging(NamedTuple):
         return merged([part.result() for part in self.parts], self.placement, self.size)
 
 
+class MergingDense(NamedTuple):
+    """A pull of dense parameters from several shards on its way."""
+
+    parts: Sequence[Handle[Pulled]]
+
+    def result(self) -> Pulled:
+        """See Handle."""
+        return merged_dense([part.result() for part in self.parts])
+
+
 class All(NamedTuple):
     """Requests to several shards on their way."""
 
@@ -164,9 +186,13 @@ class LocalPort(NamedTuple):
 
     shard: Shard | Gang
 
-    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
-        """See Port; the answer is padded in any case."""
+    def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
+        """See Port; the answer is padded in any case, and has the dense parameters."""
         return ReadyAnswer(self.shard.pull(keys, size))
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        """See Port."""
+        return ReadyAnswer(self.shard.pull_dense())
 
     def start_push(self, push: Push) -> Handle[object]:
         """See Port."""

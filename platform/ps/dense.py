@@ -1,16 +1,17 @@
-"""Dense parameters: whole named arrays dealt over shards, each with the state of an optax optimizer.
+"""Dense parameters: named arrays, the large ones in pieces, dealt over shards, each with the state of an optax optimizer.
 
     program = DenseProgram(specs, optax.adam(1e-3), seed)        # of a recipe; shards share it
     dense = program.part(number=0, num_shards=2)                 # of a shard
-    dense.push({name: gradient for name in dense.names})
+    dense.push({name: gradient for name in dense.names})         # of pieces
 
 Arrays are JAX's and never change in place: what a pull returned stays as it was.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -18,35 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TrainingError
-from ..operators.base import Context, DenseSpec, Operator, Rows, TableSpec
-from ..operators.from_optax import state_names
+from ..operators.base import DenseSpec, Operator, TableSpec
+from ..operators.from_optax import check_per_row, state_names
 from .compiled.program import probe, used
-from .messages import NO_DENSE, NO_UPDATES, Array, Arrays, Stored
+from .dense_lines import MOST, STATE, Lived, as_table, operated
+from .messages import NO_DENSE, NO_UPDATES, Array, Arrays, Stored, StoredPiece
+from .pieces import DensePiece, pieces_of
 from .placement import dealt
 
 if TYPE_CHECKING:
     import optax
 
-STATE = "state"
 FAILED = "failed"
 UPDATES, LAST_SEEN = "updates", "last_seen"
-MOST = 2**32 - 1
-
-
-class Lived(NamedTuple):
-    """What an operator knows about a parameter at an update: its age and staleness.
-
-    Attributes:
-        updates: how many updates it has had, uint32[].
-        staleness: how many of these updates came after it was pulled, uint32[].
-        age_seconds: TIME since the last of them, float32[].
-        pulled: its values as they were pulled.
-    """
-
-    updates: Any
-    staleness: Any
-    age_seconds: Any
-    pulled: Any
 
 
 class DenseProgram:
@@ -63,7 +48,9 @@ class DenseProgram:
     Attributes:
         seed: as given.
         columns: parameter -> what is kept of it: the names of its optimizer's arrays, then "w".
-        operated: the parameters that operators act on.
+        pieces: by name, those of parameters that are cut, and parameters that are whole.
+        cut: of the pieces, those of parameters that are cut, in order.
+        operated: the pieces that operators act on.
         needs: what of Lived the operators use, by name.
     """
 
@@ -78,23 +65,37 @@ class DenseProgram:
         self._optimizers = {spec.name: spec.optimizer() if spec.optimizer else optimizer for spec in specs}
         self.columns = {name: (*state_names(self._optimizer(name), 1, STATE), "w") for name in self.specs}
         self._operators = {spec.name: () if spec.optimizer else tuple(operators(as_table(spec))) for spec in specs}
-        self.operated = tuple(name for name, used in self._operators.items() if used)
+        pieces = [piece for spec in specs for piece in self._pieces(spec)]
+        self.pieces = {piece.name: piece for piece in pieces}
+        self.cut = tuple(piece for piece in pieces if not piece.whole)
+        self.operated = tuple(piece.name for piece in pieces if self._operators[piece.of])
         self.seed = seed
-        self.needs = self._needs(self.operated[0]) if self.operated else frozenset()
+        self.needs = self._needs(self.pieces[self.operated[0]]) if self.operated else frozenset()
         self.update = jax.jit(self._update)
 
     @property
     def pulled(self) -> tuple[str, ...]:
-        """The parameters whose values, as pulled, a push must bring."""
+        """The pieces whose values, as pulled, a push must bring."""
         return self.operated if "pulled" in self.needs else ()
 
     @property
     def dated(self) -> tuple[str, ...]:
-        """The parameters whose updates, as pulled, a push must bring."""
+        """The pieces whose updates, as pulled, a push must bring."""
         return self.operated if "staleness" in self.needs else ()
 
-    def _needs(self, name: str) -> frozenset[str]:
-        values, state = jax.eval_shape(lambda: self.initial(name))
+    def _pieces(self, spec: DenseSpec) -> tuple[DensePiece, ...]:
+        """Cut a parameter, where its optimizer takes each line by itself."""
+        pieces = pieces_of(spec.name, spec.shape)
+        if len(pieces) > 1:
+            try:
+                check_per_row(self._optimizer(spec.name), spec.name)
+            except ValueError:
+                return (DensePiece(spec.name, spec.name),)
+        return pieces
+
+    def _needs(self, piece: DensePiece) -> frozenset[str]:
+        name = piece.of
+        values, state = jax.eval_shape(lambda: self.initial(piece))
         number, age = probe("uint32", None), probe("float32", None)
         lived = Lived(number, number, age, values)._asdict()
 
@@ -106,13 +107,14 @@ class DenseProgram:
 
     def part(self, number: int, num_shards: int) -> ShardDense:
         """Return the new parameters of one shard."""
-        return ShardDense(self, dealt({spec.name: size(spec) for spec in self.specs.values()}, num_shards)[number])
+        sizes = {name: math.prod(piece.shape(self.specs[piece.of].shape)) for name, piece in self.pieces.items()}
+        return ShardDense(self, dealt(sizes, num_shards)[number])
 
-    def initial(self, name: str) -> tuple[jax.Array, Any]:
-        """Return a parameter's first values and its optimizer's first state."""
-        spec = self.specs[name]
-        values = jnp.zeros(spec.shape, jnp.float32) if spec.init is None else spec.init(self.seed)
-        return values, self._optimizer(name).init(values)
+    def initial(self, piece: DensePiece) -> tuple[jax.Array, Any]:
+        """Return a piece's first values and its optimizer's first state."""
+        spec = self.specs[piece.of]
+        values = piece.part(jnp.zeros(spec.shape, jnp.float32) if spec.init is None else spec.init(self.seed))
+        return values, self._optimizer(piece.of).init(values)
 
     def _optimizer(self, name: str) -> optax.GradientTransformation:
         optimizer = self._optimizers[name]
@@ -124,8 +126,9 @@ class DenseProgram:
     ) -> tuple[dict[str, jax.Array], dict[str, Any], dict[str, dict[str, jax.Array]]]:
         moved, kept, reports = {}, {}, {}
         for name, old in values.items():
-            update = self._optimizer(name).update
-            if operators := self._operators[name]:
+            of = self.pieces[name].of
+            update = self._optimizer(of).update
+            if operators := self._operators[of]:
                 moved[name], kept[name], reports[name] = operated(
                     operators, update, old, states[name], gradients[name], lived[name]
                 )
@@ -133,75 +136,6 @@ class DenseProgram:
                 step, kept[name] = update(gradients[name], states[name], old)
                 moved[name] = old + jnp.asarray(step)
         return moved, kept, reports
-
-
-def as_table(spec: DenseSpec) -> TableSpec:
-    """Return the table of a parameter's lines: of the last axis, or of its one number."""
-    return TableSpec(spec.name, spec.shape[-1] if spec.shape else 1, dense=True)
-
-
-def operated(
-    operators: Sequence[Operator],
-    update: Callable[..., tuple[Any, Any]],
-    values: jax.Array,
-    state: Any,
-    gradient: Array,
-    lived: Lived,
-) -> tuple[jax.Array, Any, dict[str, jax.Array]]:
-    """Apply one update of a parameter whose lines are rows of operators, as are those of its state's arrays of that shape.
-
-    Returns:
-        The values, the state, and the sums of the transient columns.
-    """
-    shape = values.shape
-    lines = (-1, shape[-1] if shape else 1)
-    leaves, structure = jax.tree.flatten(state)
-    columns = {f"{STATE}_{i}": i for i, leaf in enumerate(leaves) if leaf.shape == shape and leaf.dtype == values.dtype}
-    w = values.reshape(lines)
-    counters = {name: c for one in operators for name, c in one.columns.items() if c.transient}
-    zeros, most = jnp.zeros(len(w), jnp.uint32), jnp.full(len(w), MOST, jnp.uint32)
-    updates = jnp.full(len(w), lived.updates, jnp.uint32)
-    statistics = {"count": most, "updates": updates, "shows": zeros, "clicks": zeros, "last_seen": zeros}
-    transient = {name: jnp.zeros((len(w), column.dim)) for name, column in counters.items()}
-    old: Rows = {"w": w, **statistics, **transient, **{name: leaves[i].reshape(lines) for name, i in columns.items()}}
-    context, gradients = lines_context(w, lived), jnp.asarray(gradient).reshape(lines)
-    for operator in operators:
-        old = operator.read(old, context)
-    rows = old
-    for operator in operators:
-        gradients, rows = operator.before(gradients, rows, context)
-    step, moved = update(gradients.reshape(shape), state, rows["w"].reshape(shape))
-    leaves = jax.tree.leaves(moved)
-    rows = {**rows, "w": rows["w"] + jnp.asarray(step).reshape(lines)}
-    rows = {**rows, **{name: leaves[i].reshape(lines) for name, i in columns.items()}}
-    for operator in reversed(operators):
-        rows = operator.after(old, rows, context)
-    for name, i in columns.items():
-        leaves[i] = rows[name].reshape(shape)
-    return rows["w"].reshape(shape), jax.tree.unflatten(structure, leaves), {name: rows[name].sum() for name in counters}
-
-
-def lines_context(w: jax.Array, lived: Lived) -> Context:
-    """Return what operators know of the lines of a parameter, which are in every push."""
-    n = len(w)
-    none, one = jnp.zeros(n, jnp.uint32), jnp.ones(n, jnp.uint32)
-    false, age = jnp.zeros(n, jnp.bool_), jnp.full(n, lived.age_seconds, jnp.float32)
-    return Context(
-        valid=~false,
-        keys=jnp.zeros((n, 2), jnp.uint32),
-        count=one,
-        shows=one,
-        clicks=none,
-        updates=jnp.full(n, lived.updates, jnp.uint32),
-        staleness=jnp.full(n, lived.staleness, jnp.uint32),
-        pulled=jnp.asarray(lived.pulled).reshape(w.shape),
-        age_seconds=age,
-        idle_seconds=age,
-        new=false,
-        slot=none,
-        draw=jnp.zeros(4, jnp.uint32),
-        base_rate=jnp.zeros((), jnp.float32),
-    )
 
 
 def size(spec: DenseSpec) -> int:
@@ -214,29 +148,32 @@ class ShardDense:
 
     Args:
         program: the optimizer, jitted.
-        names: of the parameters that it holds.
+        names: of the pieces that it holds.
 
     Attributes:
         names: as given.
-        pulled, dated: the parameters whose values, or whose update counts, as pulled, a push must bring.
+        version: another one after each change.
+        pulled, dated: of those, the pieces whose values, or whose update counts, as pulled, a push must bring.
     """
 
     def __init__(self, program: DenseProgram, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.pulled, self.dated = ([n for n in names if n in asked] for asked in (program.pulled, program.dated))
         self._program = program
-        started = {name: program.initial(name) for name in names}
+        self._pieces = {name: program.pieces[name] for name in names}
+        self.version = 1
+        started = {name: program.initial(piece) for name, piece in self._pieces.items()}
         self._values = {name: values for name, (values, _) in started.items()}
         self._states = {name: state for name, (_, state) in started.items()}
         self._updates, self._last_seen = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The parameters' shapes."""
+        """The shapes of its pieces."""
         return {name: tuple(values.shape) for name, values in self._values.items()}
 
     def pull(self) -> dict[str, Array]:
-        """Return the parameters."""
+        """Return its pieces."""
         return dict(self._values)
 
     def updates(self) -> dict[str, int]:
@@ -271,10 +208,11 @@ class ShardDense:
                     report[counted] = report.get(counted, 0.0) + float(sums)
                 if report.pop(FAILED, 0.0):
                     raise TrainingError(
-                        f"The update of the dense parameter {name} is beyond the limits of safety, which is set to fail. Lower "
-                        "the learning rate, or set on_violation to 'clip' or 'skip'."
+                        f"The update of the dense parameter {self._pieces[name].of} is beyond the limits of safety, which is "
+                        "set to fail. Lower the learning rate, or set on_violation to 'clip' or 'skip'."
                     )
             self._values, self._states = {**self._values, **values}, {**self._states, **states}
+            self.version += 1
             for name in own:
                 self._updates[name], self._last_seen[name] = min(self._updates[name] + 1, MOST), now
         return report
@@ -290,35 +228,43 @@ class ShardDense:
         )
 
     def load(self, stored: Mapping[tuple[str, str], NDArray[Any]], now: int = 0) -> None:
-        """Go on from an earlier version's arrays, by name and column; those of other shards are ignored.
+        """Go on from arrays of an earlier version, whole, or of a checkpoint, in pieces, by name and column; those of other
+        shards are ignored.
 
         A state that the version lacks starts as new.
 
         Args:
             now: the newest TIME pushed before, from which ages count where no later one is known.
         """
-        for name in self.names:
-            self._updates[name] = int(stored.get((name, UPDATES), np.uint32(0)))
-            self._last_seen[name] = int(stored.get((name, LAST_SEEN), np.uint32(now)))
-            self._values[name] = jnp.asarray(stored[name, "w"])
-            leaves, structure = jax.tree.flatten(self._states[name])
-            columns = self._program.columns[name][:-1]
-            kept = [
-                jnp.asarray(stored[name, column], leaf.dtype) if (name, column) in stored else leaf
-                for column, leaf in zip(columns, leaves, strict=True)
-            ]
-            self._states[name] = jax.tree.unflatten(structure, kept)
+        self.version += 1
+        for name, piece in self._pieces.items():
 
-    def dump(self) -> Iterator[Stored]:
+            def kept(column: str, shape: tuple[int, ...], default: Any, name: str = name, piece: DensePiece = piece) -> Any:
+                found = stored.get((name, column))
+                if found is None and (found := stored.get((piece.of, column))) is not None and found.shape != shape:
+                    found = piece.part(found)
+                return default if found is None else found
+
+            self._updates[name] = int(kept(UPDATES, (), np.uint32(0)))
+            self._last_seen[name] = int(kept(LAST_SEEN, (), np.uint32(now)))
+            self._values[name] = jnp.asarray(kept("w", self._values[name].shape, None))
+            leaves, structure = jax.tree.flatten(self._states[name])
+            columns = self._program.columns[piece.of][:-1]
+            found = [jnp.asarray(kept(c, leaf.shape, leaf), leaf.dtype) for c, leaf in zip(columns, leaves, strict=True)]
+            self._states[name] = jax.tree.unflatten(structure, found)
+
+    def dump(self) -> Iterator[StoredPiece]:
         """Iterate over the arrays that a version keeps, float32."""
-        arrays = (array for array in self.arrays() if array.column != LAST_SEEN)  # all are brought up to one TIME
-        return (array._replace(values=np.asarray(array.values, np.float32)) for array in arrays)
+        for name, column, values in self.arrays():
+            if column != LAST_SEEN:  # all are brought up to one TIME
+                piece = self._pieces[name]
+                yield StoredPiece(piece.of, column, np.asarray(values, np.float32), piece.first)
 
     def arrays(self) -> Iterator[Stored]:
-        """Iterate over the arrays as they are."""
-        for name in self.names:
+        """Iterate over the arrays of its pieces as they are."""
+        for name, piece in self._pieces.items():
             leaves = [*jax.tree.leaves(self._states[name]), self._values[name]]
-            for column, leaf in zip(self._program.columns[name], leaves, strict=True):
+            for column, leaf in zip(self._program.columns[piece.of], leaves, strict=True):
                 yield Stored(name, column, np.asarray(leaf))
         for name in set(self.names) & set(self._program.operated):
             if UPDATES in self._program.needs:

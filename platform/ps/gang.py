@@ -1,4 +1,4 @@
-"""A barrier group (gang) of workers for sync = 'bsp': a shard holds a step until all of them have pushed."""
+"""A barrier group (gang) of workers for sync = 'bsp' and 'hybrid': a shard holds a step until all of them have pushed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,17 @@ class Gang:
         num_workers: numbered from 0; each pushes once a step until it leaves.
         held_up: called with the workers (stragglers) that the others wait for, and how long, once for each step that takes so
             long.
+        hybrid: rows change as each push comes; only dense parameters wait for the step, and change once, by the mean gradient
+            of its examples, as by an all-reduce.
 
     Attributes:
         shard: the shard, as given.
     """
 
-    def __init__(self, shard: Shard, num_workers: int, held_up: HeldUp) -> None:
+    def __init__(self, shard: Shard, num_workers: int, held_up: HeldUp, hybrid: bool = False) -> None:
         self.shard = shard
         self._held_up = held_up
+        self._hybrid = hybrid
         self._told = -1
         self._workers = range(num_workers)
         self._at_work = set(self._workers)
@@ -63,6 +66,9 @@ class Gang:
             raise TrainingError(f"Expected a push of a worker from 0 to {len(self._workers) - 1}, got one of {push.worker}.")
         with self._changed:
             self._begin_round()
+            if self._hybrid:
+                self._wait_while_held(push.worker)
+                push = self.shard.push(push, dense=False)
             self._waiting[push.worker] = push
             step = self._step
             self._apply_if_complete()
@@ -80,6 +86,12 @@ class Gang:
                 )
                 raise TrainingError(f"Worker {push.worker} waited {waited:.0f} s for {awaited}.")
             self._require_whole()
+
+    def _wait_while_held(self, worker: int) -> None:
+        """Let no row change after the step that a checkpoint is to be of."""
+        if not self._changed.wait_for(lambda: not self._held or self._error is not None, STEP_SECONDS):
+            raise TrainingError(f"Worker {worker} waited {STEP_SECONDS:.0f} s for a checkpoint to begin.")
+        self._require_whole()
 
     def _require_whole(self) -> None:
         """Raise what has ended the steps: rows may have a part of the last one."""
@@ -110,11 +122,12 @@ class Gang:
     def hold(self) -> int:
         """Apply no further step until `standing` names the last one or `release` is called; return how many are applied.
 
-        A step that one shard has applied has been pushed to all shards, so all can stop at the furthest shard's step.
+        A step that one shard has applied has been pushed to all shards, so all can stop at the furthest shard's step. With hybrid
+        a step counts as soon as it has changed rows: its workers push to all shards.
         """
         with self._changed:
-            self._last = self._step
-            return self._step
+            self._last = self._step + bool(self._hybrid and self._waiting)
+            return self._last
 
     @contextmanager
     def standing(self, at: int) -> Iterator[None]:
@@ -127,6 +140,7 @@ class Gang:
         with self._changed:
             self._last = at
             self._apply_if_complete()
+            self._changed.notify_all()
             try:
                 if not self._changed.wait_for(lambda: self._step >= at or self._error is not None, STAND_SECONDS):
                     raise TrainingError(f"Expected {at} steps within {STAND_SECONDS:.0f} s, got {self._step}.")
@@ -140,6 +154,11 @@ class Gang:
         with self._changed:
             self._last = None
             self._apply_if_complete()
+            self._changed.notify_all()
+
+    def pull_dense(self) -> Pulled:
+        """See Shard."""
+        return self.shard.pull_dense()
 
     def end(self) -> None:
         """Wake all waiting workers: there will be no further step."""
@@ -155,13 +174,20 @@ class Gang:
         """See Shard."""
         return self.shard.progress()
 
+    @property
+    def _held(self) -> bool:
+        return self._last is not None and self._step >= self._last
+
     def _apply_if_complete(self) -> None:
-        held = self._last is not None and self._step >= self._last
-        if held or self._missing() or not self._waiting or self._error is not None:
+        if self._held or self._missing() or not self._waiting or self._error is not None:
             return
         try:
-            for worker in sorted(self._waiting):
-                self.shard.push(self._waiting[worker])
+            pushes = [self._waiting[worker] for worker in sorted(self._waiting)]
+            if self._hybrid:
+                self.shard.step(pushes)
+            else:
+                for push in pushes:
+                    self.shard.push(push)
         except BaseException as error:
             self._error = error
         self._waiting = {}

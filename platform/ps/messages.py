@@ -6,7 +6,9 @@ have their order and length, and those that go into compiled programs are padded
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,6 +96,8 @@ class Pulled(NamedTuple):
         moments: of all values of continuous slots so far; of the first shard.
         offered: table name -> float32[size, k], what operators offer of each row; of the table that has such operators.
         dense_updates: dense parameter -> the updates that it has had; where operators use them.
+        dense_version: another one after each change of `dense` and `dense_updates`, which are empty where they are those that
+            the request knows.
     """
 
     weights: dict[str, Floats]
@@ -102,6 +106,7 @@ class Pulled(NamedTuple):
     moments: Moments
     offered: dict[str, Floats]
     dense_updates: Mapping[str, int] = NO_UPDATES
+    dense_version: int = 1
 
 
 class Push(NamedTuple):
@@ -130,12 +135,37 @@ class Push(NamedTuple):
     dense_weights: Arrays = NO_DENSE
 
 
+def mean_of(pushes: Sequence[Push]) -> Push:
+    """Return a push of the mean of dense gradients over the examples of pushes, in their order; values and updates as pulled
+    are the first one's: all are of one step."""
+    if len(pushes) == 1:
+        return pushes[0]
+    dense: dict[str, Array] = {}
+    for name in dict.fromkeys(name for push in pushes for name in push.dense):
+        given = [push for push in pushes if name in push.dense]
+        examples = [max(push.touched.examples, 1) for push in given]
+        parts = [np.float32(n / sum(examples)) * push.dense[name] for n, push in zip(examples, given, strict=True)]
+        dense[name] = functools.reduce(operator.add, parts)
+    updates = {name: count for push in reversed(pushes) for name, count in push.dense_updates.items()}
+    weights = {name: values for push in reversed(pushes) for name, values in push.dense_weights.items()}
+    return pushes[0]._replace(dense=dense, dense_updates=updates, dense_weights=weights)
+
+
 class Stored(NamedTuple):
     """An array as it is kept: of the parameter `name` its values, column "w", or an array of its optimizer's state."""
 
     name: str
     column: str
     values: NDArray[Any]
+
+
+class StoredPiece(NamedTuple):
+    """An array as a version keeps it: `Stored` of a parameter, and the first line of it that this is."""
+
+    name: str
+    column: str
+    values: NDArray[Any]
+    first: int
 
 
 class Description(NamedTuple):

@@ -109,9 +109,14 @@ def merged(parts: Sequence[Pulled], placement: Placement, size: int) -> Pulled:
     for part, where in zip(parts, placement.positions, strict=True):
         for name, counts in part.updates.items():
             put_rows(updates[name], where, counts)
+    return merged_dense(parts)._replace(weights=weights, updates=updates, offered=offered)
+
+
+def merged_dense(parts: Sequence[Pulled]) -> Pulled:
+    """Return the dense parameters, and the moments, of all shards."""
     dense = {name: values for part in parts for name, values in part.dense.items()}
-    dense_updates = {name: count for part in parts for name, count in part.dense_updates.items()}
-    return Pulled(weights, updates, dense, parts[0].moments, offered, dense_updates)
+    updates = {name: count for part in parts for name, count in part.dense_updates.items()}
+    return Pulled({}, {}, dense, parts[0].moments, {}, updates)
 
 
 def joined(parts: Sequence[Mapping[str, Floats]], placement: Placement, size: int) -> dict[str, Floats]:

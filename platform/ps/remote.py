@@ -9,8 +9,19 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 from ..errors import LostError
 from .client import Handle, Sharded
-from .messages import Description, Keys, Pulled, Push
-from .service import DESCRIBE, LEAVE, PULL, PUSH, DescriptionRequest, Pull, WorkerLeave
+from .messages import NO_MOMENTS, Description, Keys, Pulled, Push
+from .service import (
+    DESCRIBE,
+    LEAVE,
+    PULL,
+    PULL_DENSE,
+    PUSH,
+    ROWS_ALONE,
+    DensePull,
+    DescriptionRequest,
+    Pull,
+    WorkerLeave,
+)
 from .transport.connection import Connection, Exchange, PendingAnswer
 from .transport.connection_limits import make_room
 from .transport.sockets import Address
@@ -35,16 +46,53 @@ class Awaited(NamedTuple, Generic[A]):
         return self.exchange.result(self.pending, self.seconds)
 
 
-class RemotePort(NamedTuple):
+class KnownDense:
+    """The dense parameters of a shard as they were pulled last."""
+
+    def __init__(self) -> None:
+        self._last = Pulled({}, {}, {}, NO_MOMENTS, {}, dense_version=0)
+
+    @property
+    def version(self) -> int:
+        return self._last.dense_version
+
+    def completed(self, pulled: Pulled) -> Pulled:
+        """Return an answer with the dense parameters, which it lacks where they are those of the last."""
+        if pulled.dense_version == self.version:
+            return pulled._replace(dense=self._last.dense, dense_updates=self._last.dense_updates)
+        self._last = Pulled({}, {}, pulled.dense, NO_MOMENTS, {}, pulled.dense_updates, pulled.dense_version)
+        return pulled
+
+
+class Completed(NamedTuple):
+    """A pull on its way, whose answer lacks dense parameters that are known."""
+
+    answer: Handle[Pulled]
+    known: KnownDense
+
+    def result(self) -> Pulled:
+        """See Handle."""
+        return self.known.completed(self.answer.result())
+
+
+class RemotePort:
     """A shard behind a server."""
 
-    connection: Connection
-    exchange: Exchange
-    seconds: float
+    def __init__(self, connection: Connection, exchange: Exchange, seconds: float) -> None:
+        self.connection, self.exchange, self.seconds = connection, exchange, seconds
+        self._known = KnownDense()
 
-    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
         """See Port."""
-        return Awaited(self.exchange, self.connection.start(PULL, Pull(keys, size, padded)), self.seconds)
+        request = Pull(keys, size, padded, self._known.version if dense else ROWS_ALONE)
+        pulled = Awaited(self.exchange, self.connection.start(PULL, request), self.seconds)
+        return Completed(pulled, self._known) if dense else pulled
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        """See Port."""
+        request = DensePull(self._known.version)
+        pulled = Awaited(self.exchange, self.connection.start(PULL_DENSE, request), self.seconds)
+        return Completed(pulled, self._known)
 
     def start_push(self, push: Push) -> Handle[object]:
         """See Port."""

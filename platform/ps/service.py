@@ -20,11 +20,19 @@ class Pull(NamedTuple):
         keys: uint64[n], unique.
         size: rows of weights and of what operators offer to compute, from n to what a ladder pads n keys to.
         padded: whether the answer has all `size` rows; else the first n.
+        known: the version of the dense parameters that need not be sent: who asks has it. 0: none; ROWS_ALONE: none need be.
     """
 
     keys: Keys
     size: int
     padded: bool
+    known: int = 0
+
+
+class DensePull(NamedTuple):
+    """A request for the dense parameters alone; `known` as of Pull."""
+
+    known: int
 
 
 class DescriptionRequest(NamedTuple):
@@ -47,7 +55,9 @@ class WorkerLeave(NamedTuple):
     worker: int
 
 
+ROWS_ALONE = -1
 PULL = Method("pull", Pull, Pulled)
+PULL_DENSE = Method("pull dense", DensePull, Pulled)
 PUSH = Method("push", Push, Acknowledged)
 LEAVE = Method("leave", WorkerLeave, Acknowledged)
 DESCRIBE = Method("describe", DescriptionRequest, Description)
@@ -60,6 +70,7 @@ def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]
     def pull(request: Pull) -> Pulled:
         check_pull(request.keys, request.size)
         pulled, n = source(request.keys, request.size), len(request.keys)
+        pulled = unknown(pulled, request.known)
         if request.padded:
             return pulled
         weights = {name: rows[:n] for name, rows in pulled.weights.items()}
@@ -67,6 +78,11 @@ def pull_handler(source: Callable[[Keys, int], Pulled]) -> Handler[Pull, Pulled]
         return pulled._replace(weights=weights, offered=offered)
 
     return Handler(PULL, pull)
+
+
+def unknown(pulled: Pulled, known: int) -> Pulled:
+    """Return what was pulled without dense parameters that need not be sent."""
+    return pulled._replace(dense={}, dense_updates={}) if known in (ROWS_ALONE, pulled.dense_version) else pulled
 
 
 def shard_handlers(shard: Shard | Gang, applied: Callable[[], None] | None = None) -> tuple[Handler[Any, Any], ...]:
@@ -95,5 +111,6 @@ def shard_handlers(shard: Shard | Gang, applied: Callable[[], None] | None = Non
     def progress(_: StandingRequest) -> ShardStanding:
         return ShardStanding(shard.progress())
 
+    dense = Handler(PULL_DENSE, lambda request: unknown(shard.pull_dense(), request.known))
     own = Handler(PUSH, push), Handler(LEAVE, leave), Handler(DESCRIBE, describe), Handler(WATERMARKS, progress)
-    return pull_handler(shard.pull), *own
+    return pull_handler(shard.pull), dense, *own

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import TrainingError
-from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError
+from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError, mean_of
 from .moments import merged
 from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
@@ -60,7 +60,7 @@ class Shard:
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Return the rows of unique keys, padded to `size`, and the dense parameters; creates no row."""
-        pulled = Pulled({}, {}, self.dense.pull(), self.moments, {}, self.dense.updates())
+        pulled = self.pull_dense()
         gone: Mask | None = None
         for name, table in self.tables.items():
             weights, updates, offered, gone = table.pull(keys, size, self.now, gone)
@@ -71,8 +71,18 @@ class Shard:
                 pulled.offered[name] = offered
         return pulled
 
-    def push(self, push: Push) -> None:
+    def pull_dense(self) -> Pulled:
+        """Return what a pull returns but for rows."""
+        return Pulled({}, {}, self.dense.pull(), self.moments, {}, self.dense.updates(), self.dense.version)
+
+    def push(self, push: Push, dense: bool = True) -> Push:
         """Apply one batch, once: a batch that is already applied is acknowledged and ignored.
+
+        Args:
+            dense: or leave the dense parameters to `step`.
+
+        Returns:
+            What of it was applied, or is left to `step`.
 
         Raises:
             TrainingError: an operator that is set to fail on violations found one; names slot and key.
@@ -82,12 +92,28 @@ class Shard:
             if self._snapshot is not None:
                 self._wait_for_room()
             if self.watermarks is None:
-                self._apply(push)
+                self._apply(push, dense)
             elif due := self.watermarks.due(push.touched.batch):
-                self._apply(self.watermarks.part(push, due))
+                push = self.watermarks.part(push, due)
+                self._apply(push, dense)
                 self.watermarks.advance(push.touched.batch, due)
+            else:
+                push = push._replace(dense={})
+            return push
 
-    def _apply(self, push: Push) -> None:
+    def step(self, pushes: Sequence[Push]) -> None:
+        """Change dense parameters once, by the mean gradient of the examples of pushes that `push` has left to it.
+
+        Raises:
+            TrainingError: an operator that is set to fail on violations found one.
+        """
+        with self._lock:
+            self._push_dense(mean_of(pushes))
+
+    def _push_dense(self, push: Push) -> None:
+        self._report(self.dense.push(push.dense, self.now, push.dense_updates, push.dense_weights))
+
+    def _apply(self, push: Push, dense: bool) -> None:
         self.now = max(self.now, push.touched.time_seconds)
         self.count(push.touched.examples, push.touched.positives)
         gate: Gate | None = None
@@ -103,7 +129,8 @@ class Shard:
                 ) from error
             self._report(report)
         self._sweep(len(push.touched.keys), gate)
-        self._report(self.dense.push(push.dense, self.now, push.dense_updates, push.dense_weights))
+        if dense:
+            self._push_dense(push)
         if len(self.moments.count):
             self.moments = merged(self.moments, push.moments)
 

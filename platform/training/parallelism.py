@@ -64,16 +64,17 @@ class Sizes(NamedTuple):
 def in_step(settings: Settings, places: Places) -> bool:
     """Return whether shards apply steps as wholes, so that all of them can stop after the same step.
 
-    With bsp they do; and for one worker, whose results depend on no timing: of several shards, which get a push one after the
-    other, some would have it in a checkpoint, or when the worker is lost, and others not.
+    With bsp and hybrid they do; and for one worker, whose results depend on no timing: of several shards, which get a push one
+    after the other, some would have it in a checkpoint, or when the worker is lost, and others not.
     """
-    return settings.sync == "bsp" or (places.workers == 1 and places.shards > 1)
+    return settings.together or (places.workers == 1 and places.shards > 1)
 
 
 def pulls_ahead(settings: Settings, places: Places, batch_size: int, splits: Sequence[Split]) -> int:
-    """Return how many batches a worker pulls before it has pushed the one that it computes on; 0 where results depend on no
-    timing, where a step waits for the one before, and where too much of the log would be under way at once."""
-    if settings.sync != "asp" or places.workers == 1:
+    """Return how many batches a worker pulls before it has pushed the one that it computes on, with hybrid their rows alone; 0
+    where results depend on no timing, where a step waits for the one before, and where too much of the log would be under way
+    at once."""
+    if settings.sync not in ("asp", "hybrid") or places.workers == 1:
         return 0
     under_way = places.workers * batch_size * LEAST_ROWS_AHEAD
     return max(0, min(MOST_PULLS_AHEAD, sum(split.rows for split in splits) // under_way - 1))
@@ -92,7 +93,7 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     least = (settings.shards or 1) if serves else 0
     if tasks is None:
         return Places(least, settings.workers or threads(settings, serves))
-    slots = tasks.slots(least + (settings.workers or 1), settings.sync == "bsp")
+    slots = tasks.slots(least + (settings.workers or 1), settings.together)
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
     shards = shards if serves else 0

@@ -20,7 +20,9 @@ from .metrics.validate import Validate
 from .resident.publish import Publish
 
 OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
-PASSES, BASE_RATE, PATIENCE, DELAY = (Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay"))
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC = (
+    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync")
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Settings:
     workers: int | None = option(
         None,
         "workers that learn in parallel, each with a thread that prefetches; with one, results are deterministic; by default "
-        "by cores and rows: in one process one for each two cores and 500,000 rows, and one with ssp and bsp",
+        "by cores and rows: in one process one for each two cores and 500,000 rows, and one with ssp, bsp and hybrid",
         minimum=1,
         maximum=4096,
     )
@@ -57,7 +59,10 @@ class Settings:
         maximum=1024,
     )
     sync: str = option(
-        "asp", "consistency between workers: asynchronous, stale synchronous or bulk synchronous", choices=("asp", "ssp", "bsp")
+        "asp",
+        "consistency between workers: asynchronous, stale synchronous or bulk synchronous; hybrid: rows of features as with asp, "
+        "dense parameters as with bsp",
+        choices=("asp", "ssp", "bsp", "hybrid"),
     )
     slack: int = option(4, "staleness bound of ssp: steps a worker may be ahead of the slowest", minimum=0)
     read_ahead: int | None = option(
@@ -127,6 +132,11 @@ class Settings:
     vectors_hidden: tuple[int, ...] = option(
         (64,), "units of the hidden layers of the network that each vector of VECTORS goes through"
     )
+
+    @property
+    def together(self) -> bool:
+        """Whether workers make their steps together."""
+        return self.sync in ("bsp", "hybrid")
 
     @property
     def forgives(self) -> bool:

@@ -35,7 +35,8 @@ from .compiled import limit_threads
 from .metrics import METRICS, metrics_for
 from .metrics.gate import VALIDATION
 from .metrics.metrics import Targets
-from .plan import BASE_RATE, OPERATORS, RELEASE, Plan
+from .plan import OPERATORS, RELEASE, Plan
+from .settings_checks import check_settings
 
 KEPT = 32
 BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
@@ -72,8 +73,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     """Make the parts of a plan; equal plans over equal slots get the same ones, so that a CONTINUE compiles nothing.
 
     Raises:
-        StatementError: more labels than the algorithm learns, operators in an order that cannot work, or a base rate that has
-            no effect on the algorithm.
+        StatementError: more labels than the algorithm learns, operators in an order that cannot work, or settings that the
+            algorithm has no use for.
     """
     operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
@@ -89,7 +90,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
             "logistic_regression, fm, a network such as xnn, or xgboost; or make a number of it in the query.",
             subject=LABEL,
         )
-    check_base_rate(plan, recipe.algorithm)
+    check_settings(plan, recipe.algorithm)
     return recipe
 
 
@@ -98,23 +99,6 @@ def idle(plan: Plan, recipe: Recipe) -> frozenset[str]:
     if recipe.optimizer is None:
         return frozenset()
     return of_optimizer(type(plan.algorithm.options)) & {name.lower() for name in plan.algorithm.given}
-
-
-def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
-    """Refuse a base rate that labels cannot have, or that has no effect on the algorithm."""
-    given = plan.settings.base_rate
-    if given is None:
-        return
-    if algorithm.baseline is None or not algorithm.intercept or algorithm.multiclass:
-        name = plan.algorithm.name
-        begins = (
-            "each class begins at its own share" if algorithm.multiclass else f"{name} does not begin at the mean of the labels"
-        )
-        message = f"{BASE_RATE} = {given:g} has no effect: {begins}."
-        raise StatementError(message, subject=BASE_RATE)
-    if algorithm.classifier and not 0 < given < 1:
-        message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
-        raise StatementError(message, subject=BASE_RATE)
 
 
 def check_release(plan: Plan, algorithm: Algorithm) -> None:

@@ -101,6 +101,6 @@ def scan_again(plan: Plan, manifest: Manifest, engine: Engine) -> Scan:
 def places_again(plan: Plan, manifest: Manifest, engine: Engine, serves: bool) -> Places:
     """Return as many shards and workers as there were, or as many as there is room for where the statement does not say."""
     before = Places(manifest.shards, manifest.workers)
-    if engine.tasks is None or sum(before) <= engine.tasks.slots(sum(before), plan.settings.sync == "bsp"):
+    if engine.tasks is None or sum(before) <= engine.tasks.slots(sum(before), plan.settings.together):
         return before
     return places_of(plan.settings, engine.tasks, serves)

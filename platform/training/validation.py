@@ -20,6 +20,7 @@ from ..input.source import row_of
 from ..input.splits import chunk_rows
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
+from ..ps.pieces import joined
 from .hold_out import ValidationRows
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
@@ -48,7 +49,7 @@ class Validator:
 
     def __init__(self, recipe: Recipe, columns: Columns, encoder: Encoder, rows: ValidationRows) -> None:
         self._columns, self._rows, self._encoder = columns, rows, encoder
-        self._step = score_step(recipe.algorithm)
+        self._step, self._pieces = score_step(recipe.algorithm), recipe.dense.cut
         self._num_labels = len(columns.labels) if recipe.algorithm.standardised else 0
 
     def measure(self, metrics: Callable[[], LabelMetrics], pulls: Sequence[Pull]) -> tuple[Tally, ...]:
@@ -86,7 +87,8 @@ class Validator:
                 pulled = pull(batch.keys, batch.size)
                 by = Scales.of(pulled.moments, self._num_labels)
                 inputs = inputs_of(batch, scale(batch.dense, by.slots, len(batch.weight)), None)
-                found = self._step({**pulled.weights, **pulled.dense}, inputs, offered_of(batch, pulled.offered))
+                parameters = {**pulled.weights, **joined(self._pieces, pulled.dense)}
+                found = self._step(parameters, inputs, offered_of(batch, pulled.offered))
                 predictions = by.restored(np.asarray(found.predictions)[: batch.examples])
                 metrics.add(batch.label[:, : batch.examples], predictions.T)
             row += table.num_rows

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from xpsql.algorithms.layers.running import following, running
 from xpsql.platform.operators.base import DenseSpec
+from xpsql.platform.ps import pieces
 from xpsql.platform.ps.dense import DenseProgram, ShardDense
 from xpsql.platform.ps.placement import dealt
 
@@ -31,8 +32,15 @@ def gradients(step: int) -> dict[str, NDArray[np.float32]]:
 def learned(parts: list[ShardDense], first: int, last: int) -> dict[str, NDArray[np.float32]]:
     for step in range(first, last):
         for part in parts:
-            part.push(gradients(step))
-    return {name: np.asarray(values) for part in parts for name, values in part.pull().items()}
+            part.push(pieces.cut(cut_of(parts), gradients(step)))
+    held = {name: values for part in parts for name, values in part.pull().items()}
+    return {name: np.asarray(values) for name, values in pieces.joined(cut_of(parts), held).items()}
+
+
+def cut_of(parts: list[ShardDense]) -> tuple[pieces.DensePiece, ...]:
+    """Return the pieces of the kernel, if it is cut."""
+    names = {name for part in parts for name in part.names}
+    return tuple(piece for piece in pieces.pieces_of("kernel", (8, 4)) if piece.name in names and not piece.whole)
 
 
 def parts(optimizer: str, num_shards: int) -> list[ShardDense]:
@@ -94,6 +102,29 @@ def test_dump_load_and_continue_is_as_if_nothing_had_happened(optimizer: str) ->
     expected = learned(before, 3, 6)
     for name, values in learned(after, 3, 6).items():
         np.testing.assert_array_equal(values, expected[name])
+
+
+def test_a_large_parameter_is_dealt_in_pieces_that_learn_and_go_on_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = parts("adam", 1)
+    expected = [learned(whole, 0, 3), {(one.name, one.column): one.values for one in whole[0].dump()}, learned(whole, 3, 6)]
+    monkeypatch.setattr(pieces, "LEAST_FLOATS", 8)
+    cut = parts("adam", 3)
+    assert sorted(name for part in cut for name in part.names) == ["bias", *(f"kernel#{i}" for i in range(4)), "scale"]
+    assert all(sum(name.startswith("kernel") for name in part.names) for part in cut)
+    np.testing.assert_array_equal(learned(cut, 0, 3)["kernel"], expected[0]["kernel"])
+    kept = sorted((one for part in cut for one in part.dump() if one.name == "kernel"), key=lambda one: one.first)
+    for column in ("w", "state_mu", "state_nu"):
+        found = np.concatenate([one.values for one in kept if one.column == column])
+        np.testing.assert_array_equal(found, expected[1]["kernel", column])
+    other = parts("adam", 2)
+    for part in other:
+        part.load(expected[1])
+    np.testing.assert_array_equal(learned(other, 3, 6)["kernel"], expected[2]["kernel"])
+
+
+def test_a_parameter_whose_optimizer_looks_at_all_of_it_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "LEAST_FLOATS", 8)
+    assert DenseProgram(SPECS, optax.lamb(0.1), seed=7).cut == ()
 
 
 def test_what_was_pulled_does_not_change_with_later_pushes() -> None:

@@ -13,7 +13,7 @@ import pytest
 from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.ps import gang as module
 from xpsql.platform.ps.gang import Gang
-from xpsql.platform.ps.messages import Push, Touched
+from xpsql.platform.ps.messages import Push, Touched, mean_of
 from xpsql.platform.ps.shard import Shard
 
 
@@ -22,11 +22,16 @@ class Recorder:
 
     def __init__(self) -> None:
         self.applied: list[int] = []
+        self.steps: list[tuple[int, ...]] = []
 
-    def push(self, push: Push) -> None:
+    def push(self, push: Push, dense: bool = True) -> Push:
         if push.worker == 9:
             raise TrainingError("no")
         self.applied.append(push.worker)
+        return push
+
+    def step(self, pushes: Sequence[Push]) -> None:
+        self.steps.append(tuple(push.worker for push in pushes))
 
 
 def ignored(workers: Sequence[int], seconds: float) -> None:
@@ -216,3 +221,37 @@ def test_nobody_waits_for_a_gang_that_ends() -> None:
     gang.end()
     thread.join(10)
     assert errors == ["The shard ends."]
+
+
+def test_with_hybrid_rows_change_as_pushes_come_and_dense_parameters_once_a_step() -> None:
+    recorder = Recorder()
+    gang = Gang(cast(Shard, recorder), 2, ignored, hybrid=True)
+    first = threading.Thread(target=gang.push, args=(push_of(1),))
+    first.start()
+    while not recorder.applied:
+        threading.Event().wait(0.001)
+    assert (recorder.applied, recorder.steps) == ([1], [])
+    assert gang.hold() == 1  # rows of the step have changed: a checkpoint is of its end
+    gang.push(push_of(0))
+    first.join(10)
+    assert (recorder.applied, recorder.steps) == ([1, 0], [(0, 1)])
+    held = threading.Thread(target=gang.push, args=(push_of(1),))
+    with gang.standing(1):
+        held.start()
+        held.join(0.05)
+        assert recorder.applied == [1, 0]
+    gang.leave(0)
+    held.join(10)
+    assert (recorder.applied, recorder.steps) == ([1, 0, 1], [(0, 1), (1,)])
+
+
+def test_the_mean_gradient_of_a_step_is_that_of_all_its_examples() -> None:
+    pushes = [
+        push_of(worker)._replace(dense={"kernel": np.full(2, value, np.float32)}, dense_updates={"kernel": 3})
+        for worker, value in enumerate((1.0, 5.0))
+    ]
+    pushes[0] = pushes[0]._replace(touched=pushes[0].touched._replace(examples=30))
+    pushes[1] = pushes[1]._replace(touched=pushes[1].touched._replace(examples=10))
+    mean = mean_of(pushes)
+    assert mean.dense["kernel"].tolist() == [2.0, 2.0]
+    assert mean.dense_updates == {"kernel": 3}

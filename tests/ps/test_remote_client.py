@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optax
@@ -30,12 +31,13 @@ from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.dense import DenseProgram
 from xpsql.platform.ps.keys import NUM_SLICES
 from xpsql.platform.ps.lifecycle_table import tables_of
-from xpsql.platform.ps.messages import BatchId, Push, Touched
+from xpsql.platform.ps.messages import BatchId, Pulled, Push, Touched
 from xpsql.platform.ps.remote import RemoteClient
-from xpsql.platform.ps.service import shard_handlers
+from xpsql.platform.ps.service import PULL, Pull, shard_handlers
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.transport.server import Server
 from xpsql.platform.ps.transport.sockets import Address
+from xpsql.platform.ps.transport.wire import Handler
 
 WEIGHTS, VECTORS = TableSpec("weights", 1), TableSpec("vectors", 4)
 STRICT = safety(SafetyOptions(max_gradient=5.0, on_violation="fail"), WEIGHTS)
@@ -53,7 +55,7 @@ import sys
 from tests.ps.serving import SECRET, HOST
 from tests.ps.test_remote_client import new_shard
 from xpsql.platform.ps.transport.server import Server
-from xpsql.platform.ps.service import shard_handlers
+from xpsql.platform.ps.service import PULL, Pull, shard_handlers
 with Server("the shard", shard_handlers(new_shard(*map(int, sys.argv[1:]))), SECRET, HOST) as server:
     print(server.address.port, server.address.unix, flush=True)
     sys.stdin.read()
@@ -142,6 +144,35 @@ def test_requests_sent_ahead_are_carried_out_in_order() -> None:
         assert not before.result().weights["weights"].any()
         pushing.result()
         np.testing.assert_array_equal(client.pull(keys, 256).weights["vectors"], after.result().weights["vectors"])
+
+
+def test_dense_parameters_are_sent_when_they_changed() -> None:
+    shards, keys, sent = new_shards(2), random_keys(50, 2), list[list[int]]()
+
+    def noting(shard: Shard) -> tuple[Handler[Any, Any], ...]:
+        (pulls, *others), counts = shard_handlers(shard), list[int]()
+        sent.append(counts)
+
+        def answer(request: Pull) -> Pulled:
+            answered: Pulled = pulls.answer(request)
+            counts.append(len(answered.dense))
+            return answered
+
+        return Handler(PULL, answer), *others
+
+    with ExitStack() as stack:
+        servers = [stack.enter_context(Server("shard", noting(shard), SECRET, HOST)) for shard in shards]
+        client = stack.enter_context(RemoteClient([server.address for server in servers], SECRET))
+        ahead = [client.start_pull(keys, 64) for _ in range(2)]
+        pulled = [one.result() for one in ahead] + [client.pull(keys, 64)]
+        client.push(pushed(client, keys, 3))
+        pulled.append(client.pull(keys, 64))
+    assert [sum(of_pull) for of_pull in zip(*sent, strict=True)] == [3, 3, 0, 0, 3]  # the last but one for the push
+    assert all(one.dense.keys() == LAYERS.keys() for one in pulled)
+    local = LocalClient(new_shards(2))
+    np.testing.assert_array_equal(pulled[2].dense["kernel"], np.asarray(local.pull(keys, 64).dense["kernel"]))
+    local.push(pushed(local, keys, 3))
+    np.testing.assert_array_equal(pulled[3].dense["kernel"], np.asarray(local.pull(keys, 64).dense["kernel"]))
 
 
 def test_a_local_client_offers_the_same_requests_ahead() -> None:

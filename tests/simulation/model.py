@@ -148,8 +148,11 @@ def splits_of(log: Log) -> tuple[RowGroup, ...]:
 class LogWorker(Worker):
     """A worker whose step is arithmetic of NumPy."""
 
-    def __init__(self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock) -> None:
+    def __init__(
+        self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock, in_step: bool = False
+    ) -> None:
         self._number, self._client, self._done, self._ended, self._clock = number, client, done, ended, clock
+        self._in_step, self._dense = in_step, None
         self._returned, self._dense_returned, self._standardised, self._late = (), (), False, False
 
     def _learn(self, batch: Batch, pulled: Any, by: Any) -> Learned:
@@ -222,6 +225,7 @@ class NoDense:
     pulled: tuple[str, ...] = ()
     dated: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] = {}
+    version = 1
 
     def pull(self) -> dict[str, Any]:
         return {}

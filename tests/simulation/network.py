@@ -14,7 +14,7 @@ from tests.simulation.world import Fiber, Process, World
 from xpsql.platform.errors import LostError
 from xpsql.platform.ps.client import Handle, Sharded
 from xpsql.platform.ps.messages import Description, Keys, Pulled, Push
-from xpsql.platform.ps.service import DESCRIBE, LEAVE, PULL, PUSH, DescriptionRequest, Pull, WorkerLeave
+from xpsql.platform.ps.service import DESCRIBE, LEAVE, PULL, PULL_DENSE, PUSH, DensePull, DescriptionRequest, Pull, WorkerLeave
 from xpsql.platform.ps.transport.base import ServerTrust
 from xpsql.platform.ps.transport.codec import Codec
 from xpsql.platform.ps.transport.sockets import Address
@@ -305,8 +305,11 @@ class ShardPort(NamedTuple):
     link: Link
     seconds: float
 
-    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
         return self.link.start(PULL, Pull(keys, size, padded))._replace(seconds=self.seconds)
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        return self.link.start(PULL_DENSE, DensePull(0))._replace(seconds=self.seconds)
 
     def start_push(self, push: Push) -> Handle[object]:
         return self.link.start(PUSH, push)._replace(seconds=self.seconds)

@@ -13,7 +13,7 @@ import numpy as np
 from xpsql.platform.errors import LostError, XpsqlError
 from xpsql.platform.ps.client import Handle, ReadyAnswer, Sharded
 from xpsql.platform.ps.messages import Description, Keys, Pulled, Push
-from xpsql.platform.ps.service import DESCRIBE, LEAVE, PULL, PUSH, DescriptionRequest, Pull, WorkerLeave
+from xpsql.platform.ps.service import DESCRIBE, LEAVE, PULL, PULL_DENSE, PUSH, DensePull, DescriptionRequest, Pull, WorkerLeave
 from xpsql.platform.ps.transport.base import ServerTrust
 from xpsql.platform.ps.transport.codec import Codec
 from xpsql.platform.ps.transport.sockets import Address
@@ -123,8 +123,11 @@ class MemoryPort:
     def __init__(self, link: MemoryLink, seconds: float) -> None:
         self.link, self._seconds = link, seconds
 
-    def start_pull(self, keys: Keys, size: int, padded: bool) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
         return ReadyAnswer(self.link.call(PULL, Pull(keys, size, padded), self._seconds))
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        return ReadyAnswer(self.link.call(PULL_DENSE, DensePull(0), self._seconds))
 
     def start_push(self, push: Push) -> Handle[object]:
         return ReadyAnswer(self.link.call(PUSH, push, self._seconds))

@@ -37,7 +37,7 @@ from xpsql.warehouse.trainings.checkpoints import Checkpoint, Checkpoints
 
 SPEC = TableSpec("weights", 2)
 PROGRAMS = Programs(SPEC, chain(admit(AdmitOptions(min_count=3), SPEC), ftrl(FtrlOptions(), SPEC)), seed=7)
-DENSE = DenseProgram((DenseSpec("kernel", (3, 2)), DenseSpec("bias", (2,)), DenseSpec("scale", (1,))), optax.adam(0.1), 7)
+DENSE = DenseProgram((DenseSpec("kernel", (64, 1024)), DenseSpec("bias", (2,)), DenseSpec("scale", (1,))), optax.adam(0.1), 7)
 KEYS = np.random.default_rng(1).integers(0, 2**64, 400, np.uint64)
 SIZE = 64
 BATCHES = 6
@@ -58,7 +58,8 @@ def push_of(batch: int, split: int) -> Push:
     keys = random.choice(KEYS, SIZE, replace=False)
     counts = random.integers(1, 3, SIZE).astype(np.uint32)
     touched = Touched(keys, np.zeros(SIZE, np.uint16), counts, counts // 2, 100, BatchId(0, 0, split, batch), 10, 4)
-    dense = {name: random.normal(size=spec.shape).astype(np.float32) for name, spec in DENSE.specs.items()}
+    shapes = {name: piece.shape(DENSE.specs[piece.of].shape) for name, piece in DENSE.pieces.items()}  # the kernel has two
+    dense = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     moments = no_moments(1)._replace(count=np.full(1, 3.0), mean=random.normal(size=1), squares=np.full(1, 2.0))
     gradients = random.normal(size=(SIZE, 2)).astype(np.float32)
     return Push(touched, {"weights": counts * 0}, {"weights": gradients}, dense=dense, moments=moments)

@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import xpsql
@@ -23,6 +26,8 @@ from xpsql.platform.errors import StatementError
 from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
 from xpsql.platform.options import Part, option
+from xpsql.platform.ps import pieces
+from xpsql.platform.training.recipe import make
 from xpsql.warehouse.dense import read_dense
 from xpsql.warehouse.rows import stored_parts
 
@@ -121,6 +126,48 @@ def test_trainings_are_deterministic_and_shards_change_nothing(
     alone = train(session, path, "c", **{**settings, "shards": 1})
     assert same(first, again)
     assert same(first, alone)
+
+
+def test_large_parameters_lie_in_pieces_on_all_shards_and_learn_the_same(
+    session: xpsql.Session, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    settings = {"workers": 2, "sync": "bsp"}
+    whole = train(session, path, "whole", **settings)
+    monkeypatch.setattr(pieces, "LEAST_FLOATS", 4)
+    request.addfinalizer(make.cache_clear)
+    make.cache_clear()
+    assert same(train(session, path, "cut", shards=3, **settings), whole)
+    version = session.models.version("cut")
+    lines = pa.concat_tables([pq.read_table(part.path) for part in version.stored("dense")], promote_options="default")
+    kernel = lines.filter((pc.field("name") == "kernel") & (pc.field("column") == "w"))
+    assert len(version.stored("dense")) == 3
+    assert kernel["shape"].to_pylist() == [[1, 4]] * 4
+    sums = "SELECT sum(predicted_label) AS s FROM ML.PREDICT(MODEL {}, ({}))"
+    predicted = [session.sql(sums.format(model, ALL.format(path))).arrow() for model in ("whole", "cut")]
+    assert predicted[0] == predicted[1]
+    session.sql(f"EXPORT MODEL cut TO '{tmp_path / 'out'}' FORMAT parquet")
+    assert same(read_dense(stored_parts(tmp_path / "out" / "_dense")), whole)
+    for model, shards in (("cut", 2), ("whole", 1)):
+        options = f"WITH (batch_size = 100, shards = {shards}, workers = 1)"
+        session.sql(f"CONTINUE MODEL {model} IGNORE (ts) {options} AS {ALL.format(path)}")
+    monkeypatch.setattr(pieces, "LEAST_FLOATS", 1 << 15)
+    make.cache_clear()
+    session.sql(f"CONTINUE MODEL cut IGNORE (ts) WITH (batch_size = 100) AS {ALL.format(path)}")
+    continued = [read_dense(session.models.version(model, 2).stored("dense")) for model in ("cut", "whole")]
+    assert same(*continued)
+    assert session.models.version("cut", 3).manifest.status == "ready"
+
+
+def test_with_hybrid_workers_move_dense_parameters_once_a_step(session: xpsql.Session, path: Path) -> None:
+    stored = train(session, path, "m", workers=2, shards=2, sync="hybrid")
+    steps = stored["output", "state_count"]
+    assert 20 <= steps < 40  # of 40 batches; as many as the worker with more splits has
+    count = session.sql("SELECT max(count) AS n FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()[0]["n"]
+    assert count == 4_000
+    (row,) = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL m, ({ALL.format(path)}))").arrow().to_pylist()
+    assert row["auc"] > 0.7
+    with pytest.raises(StatementError, match=r"sync = 'hybrid' .* xftrl has none\. Take 'asp'"):
+        session.sql(f"TRAIN MODEL n USING xftrl IGNORE (ts) WITH (sync = 'hybrid') AS {ALL.format(path)}")
 
 
 @pytest.mark.parametrize("sync", ["asp", "ssp"])

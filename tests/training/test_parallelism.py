@@ -46,6 +46,7 @@ def test_a_prediction_has_shards_for_its_model_and_workers_for_its_input(
     ("sync", "places", "expected"),
     [
         ("bsp", Places(1, 2), True),
+        ("hybrid", Places(1, 2), True),
         ("asp", Places(2, 1), True),
         ("ssp", Places(3, 1), True),
         ("asp", Places(1, 1), False),

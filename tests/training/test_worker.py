@@ -24,9 +24,13 @@ class Noting(LocalClient):
         super().__init__([model.new_shard(None, 0, 1, None, 0)])
         self.asked: list[str] = []
 
-    def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, dense: bool = True) -> Handle[Pulled]:
         self.asked.append(f"pull {sum(one.startswith('pull') for one in self.asked)}")
-        return super().start_pull(keys, size)
+        return super().start_pull(keys, size, dense)
+
+    def start_pull_dense(self) -> Handle[Pulled]:
+        self.asked.append("pull dense")
+        return super().start_pull_dense()
 
     def start_push(self, push: Push) -> Handle[object]:
         self.asked.append(f"push {push.touched.batch.batch}")
@@ -53,7 +57,7 @@ class Given:
         return self._items[self._taken - 1]
 
 
-def asked(depth: int, there: Callable[[int], bool]) -> str:
+def asked(depth: int, there: Callable[[int], bool], hybrid: bool = False) -> str:
     """Return what a worker asks that learns from two turns of two batches and of one."""
     log, client = model.made_log(3, 1, 1), Noting()
     (batch,) = log.splits[0]
@@ -65,7 +69,7 @@ def asked(depth: int, there: Callable[[int], bool]) -> str:
     def ended(end: End) -> None:
         client.asked.append("end")
 
-    worker = model.LogWorker(0, client, None, lambda batch, predictions: None, ended, Clocks().learning)
+    worker = model.LogWorker(0, client, None, lambda batch, predictions: None, ended, Clocks().learning, hybrid)
     items = Given([first, second, End(turns[0], 2), third, End(turns[1], 1)], there)
     if depth:
         worker.learn_ahead(items, lambda: True, depth, lambda item: True)
@@ -85,3 +89,8 @@ def asked(depth: int, there: Callable[[int], bool]) -> str:
 )
 def test_pulls_go_ahead_of_pushes_as_far_as_allowed_and_wait_for_no_batch(depth: int, there: bool, wanted: str) -> None:
     assert asked(depth, lambda number: there) == wanted
+
+
+def test_with_hybrid_dense_parameters_are_pulled_behind_each_push() -> None:
+    wanted = "pull dense, pull 1, pull 2, push 0, pull dense, push 1, pull dense, pull 5, end, push 0, pull dense, end"
+    assert asked(1, lambda number: True, hybrid=True) == wanted

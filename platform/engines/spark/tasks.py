@@ -54,8 +54,9 @@ class SparkTasks:
         if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
             if gang:
                 raise StatementError(
-                    "sync = 'bsp' needs workers that start together, which Spark refuses where spark.dynamicAllocation.enabled "
-                    "is true. Set that to false before Spark starts, or train with sync = 'asp' or 'ssp'."
+                    "sync = 'bsp' and 'hybrid' need workers that start together, which Spark refuses where "
+                    "spark.dynamicAllocation.enabled is true. Set that to false before Spark starts, or train with sync = "
+                    "'asp' or 'ssp'."
                 )
             most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
             return most * (self._number("spark.executor.cores") // cpus)

@@ -63,7 +63,11 @@ class ShardsClient(Protocol):
         """See Client."""
         ...
 
-    def start_pull(self, keys: Keys, size: int) -> Handle[Pulled]:
+    def start_pull(self, keys: Keys, size: int, dense: bool = True) -> Handle[Pulled]:
+        """See Client."""
+        ...
+
+    def start_pull_dense(self) -> Handle[Pulled]:
         """See Client."""
         ...
 

@@ -52,9 +52,11 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
             shard.watch()
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
     settings = prepared.plan.settings
-    together = settings.sync == "bsp" and num_workers > 1
-    client = LocalClient([Gang(shard, num_workers, monitor.held_up) if together else shard for shard in shards.values()])
-    dealer = Dealer(prepared.turns, num_workers, settings.sync == "bsp", standing)
+    together = settings.together and num_workers > 1
+    hybrid = settings.sync == "hybrid"
+    gangs = [Gang(shard, num_workers, monitor.held_up, hybrid) if together else shard for shard in shards.values()]
+    client = LocalClient(gangs)
+    dealer = Dealer(prepared.turns, num_workers, settings.together, standing)
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up, together)
     windows = [Collector(schedule, prepared.targets, monitor.step, monitor.close, opened) for _ in range(num_workers)]
 

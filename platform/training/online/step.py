@@ -17,6 +17,7 @@ from ....algorithms.layers.running import learning
 from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
 from ...input.offered import Offered, with_offered
+from ...ps.pieces import DensePiece, cut, joined
 
 KEPT = 32  # programs of recent trainings: a CONTINUE compiles nothing
 
@@ -52,11 +53,14 @@ ScoreStep = Callable[[Mapping[str, Any], Inputs, Offered | None], Said]
 
 
 @functools.lru_cache(maxsize=KEPT)
-def learn_step(algorithm: Algorithm) -> Step:
+def learn_step(algorithm: Algorithm, pieces: tuple[DensePiece, ...] = ()) -> Step:
     """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it, of one that
     learns without labels what metrics measure.
 
     No gradient flows into what operators offer.
+
+    Args:
+        pieces: in which dense parameters come, and their gradients go.
     """
     names, goal = [spec.name for spec in algorithm.dense], algorithm.goal
 
@@ -69,10 +73,10 @@ def learn_step(algorithm: Algorithm) -> Step:
 
     def step(parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Learned:
         inputs = complete(algorithm, inputs._replace(label=inputs.label.T), offered)
-        gradients, scores = jax.grad(loss, has_aux=True)(parameters, inputs)
+        gradients, scores = jax.grad(loss, has_aux=True)(joined(pieces, parameters), inputs)
         examples = jnp.maximum((inputs.weight > 0).sum(), 1)
         dense = {name: gradients.pop(name) / examples for name in names}
-        return Learned(gradients, dense, goal.predictions(scores))
+        return Learned(gradients, cut(pieces, dense), goal.predictions(scores))
 
     return jax.jit(step)
 

@@ -16,7 +16,7 @@ from ...input.prefetch import Coming
 from ...input.scaling import Scales, measured, scale
 from ...input.source import End
 from ...input.timing import Clock
-from ...ps.client import Client, Handle
+from ...ps.client import Client, Handle, ReadyAnswer
 from ...ps.compiled.row_programs import row_programs
 from ...ps.messages import Pulled, Push, Touched
 from ...ps.moments import Moments, merged
@@ -43,16 +43,24 @@ class Worker:
         done: called after each batch whose push is sent, with its predictions float32[num_labels, examples].
         ended: called after each turn, when all shards have acknowledged all of its batches.
         clock: measures the steps of learning.
+        in_step: dense parameters change once all workers have pushed (hybrid): where pulls go ahead, they bring rows alone.
     """
 
     def __init__(
-        self, number: int, client: Client, recipe: Recipe, done: Done, ended: Callable[[End], None], clock: Clock
+        self,
+        number: int,
+        client: Client,
+        recipe: Recipe,
+        done: Done,
+        ended: Callable[[End], None],
+        clock: Clock,
+        in_step: bool = False,
     ) -> None:
         self._number = number
         self._client = client
         learns = recipe.algorithm.learns
         assert isinstance(learns, Online)  # algorithms that learn otherwise have no such workers
-        self._step = learn_step(recipe.algorithm)
+        self._step = learn_step(recipe.algorithm, recipe.dense.cut)
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
         self._dense_returned = recipe.dense.pulled
         self._seed = recipe.dense.seed if learns.random else None
@@ -61,6 +69,8 @@ class Worker:
         self._done = done
         self._ended = ended
         self._clock = clock
+        self._in_step = in_step
+        self._dense: Handle[Pulled] | None = None  # of the step to come, where pulls ahead lack them
 
     def learn(self, batches: Iterable[Batch | End], begin: Callable[[], bool], paced: bool) -> None:
         """Learn from batches one after the other.
@@ -84,6 +94,7 @@ class Worker:
             batches: batches that are not ready yet are not waited for.
             wanted: returns whether this worker is to learn a batch, or an end; else it is left out.
         """
+        self._dense = self._client.start_pull_dense() if self._in_step else None
         self._learn_all(self._pulled_ahead(batches, depth, wanted), begin, False, depth)
 
     def _pulled_ahead(
@@ -106,7 +117,7 @@ class Worker:
                 yield upcoming
 
     def _start_pull(self, batch: Batch) -> Handle[Pulled]:
-        return self._client.start_pull(batch.keys, batch.size)
+        return self._client.start_pull(batch.keys, batch.size, self._dense is None)
 
     def _learn_all(self, upcoming: Iterable[Upcoming], begin: Callable[[], bool], paced: bool, under_way: int) -> None:
         """Learn all items.
@@ -135,10 +146,15 @@ class Worker:
             pulling = pulling or self._start_pull(batch)
             lap("pull")
             pulled = pulling.result()
+            if self._dense is not None:
+                self._dense = ReadyAnswer(own := self._dense.result())  # for the next, too, where nothing is pushed
+                pulled = pulled._replace(dense=own.dense, dense_updates=own.dense_updates)
             lap("pull")
             acknowledged(under_way)
             if (pushed := self._take(batch, pulled)) is not None:
                 pushes.append(pushed)
+                if self._dense is not None:
+                    self._dense = self._client.start_pull_dense()
         acknowledged(0)
 
     def _take(self, batch: Batch, pulled: Pulled) -> Handle[object] | None:

@@ -83,7 +83,8 @@ def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
     def held_up(workers: Sequence[int], seconds: float) -> None:
         member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
 
-    return Gang(shard, job.input.places.workers, held_up) if in_step(job.input.plan.settings, job.input.places) else None
+    settings, places = job.input.plan.settings, job.input.places
+    return Gang(shard, places.workers, held_up, settings.sync == "hybrid") if in_step(settings, places) else None
 
 
 def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:

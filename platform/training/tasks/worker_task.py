@@ -55,7 +55,8 @@ def work(job: Job, generation: int, task: Task) -> None:
 
         seconds = ANSWER_SECONDS if in_step(job.input.plan.settings, job.input.places) else DEADLINE_SECONDS
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
-            worker = Worker(task.number, client, prepared.recipe, telling.learned, telling.ended, telling.clocks.learning)
+            told, hybrid = (telling.learned, telling.ended), job.input.plan.settings.sync == "hybrid"
+            worker = Worker(task.number, client, prepared.recipe, *told, telling.clocks.learning, hybrid)
             with compilations(telling.compiled.add), prepared.ahead(read) as ahead, contextlib.ExitStack() as learning:
                 learning.callback(over.set)
                 start = functools.partial(begin, member, task, job)
