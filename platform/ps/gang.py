@@ -122,8 +122,8 @@ class Gang:
     def hold(self) -> int:
         """Apply no further step until `standing` names the last one or `release` is called; return how many are applied.
 
-        A step that one shard has applied has been pushed to all shards, so all can stop at the furthest shard's step. With hybrid
-        a step counts as soon as it has changed rows: its workers push to all shards.
+        A step that one shard has applied has been pushed to all shards, so all can stop at the furthest shard's step. With
+        hybrid a step counts as soon as it has changed rows: its workers push to all shards.
         """
         with self._changed:
             self._last = self._step + bool(self._hybrid and self._waiting)
