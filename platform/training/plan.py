@@ -60,8 +60,8 @@ class Settings:
     )
     sync: str = option(
         "asp",
-        "consistency between workers: asynchronous, stale synchronous or bulk synchronous; hybrid: rows of features as with asp, "
-        "dense parameters as with bsp",
+        "consistency between workers: asynchronous, stale synchronous or bulk synchronous; hybrid: rows of features as with "
+        "asp, dense parameters as with bsp",
         choices=("asp", "ssp", "bsp", "hybrid"),
     )
     slack: int = option(4, "staleness bound of ssp: steps a worker may be ahead of the slowest", minimum=0)
