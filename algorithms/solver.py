@@ -14,7 +14,7 @@ Objective = Callable[[Doubles], tuple[float, Doubles]]
 """Weights of all features -> the weighted sum of losses over all examples, and its gradient."""
 
 
-class Known(NamedTuple):
+class SolverInput(NamedTuple):
     """What is known of weights that are found from all examples at once.
 
     Attributes:
@@ -33,5 +33,5 @@ class Known(NamedTuple):
     most: float = math.inf
 
 
-Solve = Callable[[Objective, Known, Callable[[int, float], None]], Doubles]
+Solve = Callable[[Objective, SolverInput, Callable[[int, float], None]], Doubles]
 """(objective, known facts about the weights, callback for each iteration and its value) -> weights, float64[n]."""

@@ -15,7 +15,7 @@ from ..base import Algorithm, Inputs, Layout, Solved, Supervised
 from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
 from ..rates import penalty_of
-from ..solver import Doubles, Known, Objective
+from ..solver import Doubles, Objective, SolverInput
 from ..sums import sums_of
 from .quasi_newton import minimise
 from .scores import linear_scores, pooling_option
@@ -72,7 +72,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         return linear_scores(parameters["weights"], pooled(inputs, layout, options.pooling))
 
-    def solve(objective: Objective, known: Known, report: Callable[[int, float], None]) -> Doubles:
+    def solve(objective: Objective, known: SolverInput, report: Callable[[int, float], None]) -> Doubles:
         strengths = options.l1 + known.l1, penalty + known.l2
         l1, l2 = (np.where(known.intercept, 0.0, strength) for strength in strengths)
         unit = 1 / np.sqrt(CURVATURE[options.loss] * known.counts + l2)  # weights are sought in these: all bend about alike

@@ -160,7 +160,7 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     )
 
 
-class Asked(NamedTuple):
+class TreeQuery(NamedTuple):
     """The query: float32[batch, dim], and the elements of the history, float32[batch, L, dim], as they are and as keys of the
     inner products with nodes; bool[batch, L], whether an element is there."""
 
@@ -200,7 +200,7 @@ class TreeNet:
         no_use = ("keys.bias", "output.bias")  # which move all elements, and all nodes, alike
         self.specs: tuple[DenseSpec, ...] = tuple(s for layer in layers for s in layer.specs() if s.name not in no_use)
 
-    def asked(self, parameters: Parameters, inputs: Inputs) -> Asked:
+    def asked(self, parameters: Parameters, inputs: Inputs) -> TreeQuery:
         """Return what scores need of the user."""
         rows, history = parameters["vectors"], inputs.histories[self._group]
         elements = gathered(rows, history.rows[0].T)
@@ -210,9 +210,9 @@ class TreeNet:
             own = all_vectors(rows, inputs, self._layout, "root")[:, jnp.array(self._own)]
             seen.append(own.reshape(mean.shape[0], -1))
         user = self._user.apply(parameters, jnp.concatenate(seen, axis=1), None)
-        return Asked(user, elements, elements @ parameters["keys.kernel"], history.mask)
+        return TreeQuery(user, elements, elements @ parameters["keys.kernel"], history.mask)
 
-    def scores(self, parameters: Parameters, asked: Asked, nodes: jax.Array) -> jax.Array:
+    def scores(self, parameters: Parameters, asked: TreeQuery, nodes: jax.Array) -> jax.Array:
         """Return float32[batch, m]; see TreeSearch."""
         each = "bld,bmd->bml" if nodes.ndim == 3 else "bld,md->bml"
         products = jnp.einsum(each, asked.keys, nodes) / np.sqrt(nodes.shape[-1])

@@ -62,7 +62,7 @@ class Compiled:
         self.programs, self.seconds = self.programs + 1, self.seconds + seconds
 
 
-class Spent(NamedTuple):
+class Timings(NamedTuple):
     """A worker's timings, as it reports them: seconds by step, programs compiled, and the seconds that they took."""
 
     seconds: dict[str, float]
@@ -70,7 +70,7 @@ class Spent(NamedTuple):
     compile_seconds: float = 0.0
 
 
-def summed(workers: Iterable[Spent]) -> dict[str, float]:
+def summed(workers: Iterable[Timings]) -> dict[str, float]:
     """Return the time of several workers together, as ML.TRAINING_INFO names it."""
     spent = list(workers)
     seconds = {f"{step}_seconds": sum(one.seconds[step] for one in spent) for step in (*READING, *LEARNING)}

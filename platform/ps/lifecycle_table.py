@@ -22,7 +22,7 @@ from .sweep import PER_START, VISITED
 from .table import COUNTED, DUMP_ROWS, STATISTIC_COLUMNS, Columns, Table, drawn
 
 
-class LivingTable(Table):
+class LifecycleTable(Table):
     """A table whose rows are admitted and expire; arguments as for Table."""
 
     def __init__(self, programs: RowPrograms, new_rows: NewRows, first: Table | None) -> None:
@@ -217,5 +217,5 @@ def tables_of(programs: Sequence[Programs], new_rows: NewRows) -> dict[str, Tabl
     tables: dict[str, Table] = {}
     for one in row_programs(tuple(programs)):
         first = next(iter(tables.values()), None)
-        tables[one.lead.spec.name] = LivingTable(one, new_rows, first) if one.lead.lives else Table(one, new_rows, first)
+        tables[one.lead.spec.name] = LifecycleTable(one, new_rows, first) if one.lead.lives else Table(one, new_rows, first)
     return tables

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...warehouse.trainings.progress import LEARNING, READING
 from ..errors import LostError, XpsqlError
-from ..input.timing import Clocks, Compiled, Spent, summed
+from ..input.timing import Clocks, Compiled, Timings, summed
 from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
 from .checkpoints.driver_state import DriverState
@@ -22,7 +22,7 @@ from .metrics.labels import Values, flat
 from .metrics.metrics import LabelMetrics, Targets, weight_range
 from .metrics.passes import PassMetrics, PassTally
 from .metrics.validations import Validated, Validations
-from .metrics.windows import Seen, Window, metrics_of
+from .metrics.windows import Window, WindowPart, metrics_of
 
 if TYPE_CHECKING:
     from ..input.batches import Batch
@@ -64,7 +64,7 @@ class Monitor:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
         self._clocks: list[Clocks] = []
-        self._elsewhere: dict[tuple[int, int], Spent] = {}
+        self._elsewhere: dict[tuple[int, int], Timings] = {}
         self._evaluated = evaluated
         self._targets = targets
         self.validations = Validations(targets.final, patience)
@@ -231,7 +231,7 @@ class Monitor:
             who = f"Worker {workers[0]} holds" if len(workers) == 1 else f"Workers {', '.join(map(str, workers))} hold"
             self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
 
-    def state(self, finished: Mapping[Turn, int], opened: Sequence[Seen] = ()) -> DriverState:
+    def state(self, finished: Mapping[Turn, int], opened: Sequence[WindowPart] = ()) -> DriverState:
         """Return what a checkpoint keeps of it.
 
         Args:
@@ -279,8 +279,8 @@ class Monitor:
 
     def _stored(self, described: Description) -> dict[str, float]:
         """Return what shards hold, and where the time went until now."""
-        found, here = stored_in(described), Spent(dict.fromkeys((*READING, *LEARNING), 0.0), *self.compiled.counted)
-        spent = summed([here, *(Spent(clocks.seconds) for clocks in self._clocks), *self._elsewhere.values()])
+        found, here = stored_in(described), Timings(dict.fromkeys((*READING, *LEARNING), 0.0), *self.compiled.counted)
+        spent = summed([here, *(Timings(clocks.seconds) for clocks in self._clocks), *self._elsewhere.values()])
         return {**found, **{name: value + found.get(name, 0) for name, value in spent.items()}}
 
     def _tell_at_times(self) -> None:

@@ -64,7 +64,7 @@ class Tasks:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Note what happens until the block is left."""
-        join, take, each = coordinator.Coordinator._join, remote_checkpoints.Afar.take, remote.RemoteClient.each
+        join, take, each = coordinator.Coordinator._join, remote_checkpoints.RemoteTaker.take, remote.RemoteClient.each
         lost, recovered, wrote = recovery.Recoveries.lost, monitor.Monitor.recovered, tasks.ScoringDriver._wrote
 
         def joined(self_: coordinator.Coordinator, request: coordinator.Join) -> coordinator.Joined:
@@ -78,7 +78,7 @@ class Tasks:
                     self._begun["any"].set()
             return answer
 
-        def taken(self_: remote_checkpoints.Afar, folder: str, full: bool) -> Any:
+        def taken(self_: remote_checkpoints.RemoteTaker, folder: str, full: bool) -> Any:
             self._begun["checkpoint"].set()
             return take(self_, folder, full)
 
@@ -102,7 +102,7 @@ class Tasks:
 
         with (
             mock.patch.object(coordinator.Coordinator, "_join", joined),
-            mock.patch.object(remote_checkpoints.Afar, "take", taken),
+            mock.patch.object(remote_checkpoints.RemoteTaker, "take", taken),
             mock.patch.object(recovery.Recoveries, "lost", noted),
             mock.patch.object(monitor.Monitor, "recovered", learning),
             mock.patch.object(remote.RemoteClient, "each", called),

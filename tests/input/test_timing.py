@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from xpsql.platform.input.timing import Clock, Clocks, Compiled, Spent, summed
+from xpsql.platform.input.timing import Clock, Clocks, Compiled, Timings, summed
 from xpsql.platform.training.compiled import compilations
 
 
@@ -29,7 +29,7 @@ def test_the_seconds_of_workers_add_up() -> None:
     first, second = Clocks(), Clocks()
     first.reading.seconds["read"], second.reading.seconds["read"] = 1.0, 2.0
     second.learning.seconds["push"] = 0.5
-    total = summed([Spent(first.seconds, 2, 0.25), Spent(second.seconds)])
+    total = summed([Timings(first.seconds, 2, 0.25), Timings(second.seconds)])
     assert {name: value for name, value in total.items() if value} == {
         "read_seconds": 3.0,
         "push_seconds": 0.5,

@@ -29,10 +29,17 @@ from xpsql.platform.ps.transport.sockets import Address
 from xpsql.platform.ps.transport.wire import ConnectionLimits, Method
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
 from xpsql.platform.training.metrics.metrics import Metrics, Tally, Targets
-from xpsql.platform.training.packaged.rounds import Company, LearnedModel
+from xpsql.platform.training.packaged.rounds import LearnedModel, LearnerRendezvous
 from xpsql.platform.training.solved.examples import NO_FEATURES, KeyedFeatures
 from xpsql.platform.training.solved.rates import OfferedColumns
-from xpsql.platform.training.solved.rounds import NO_MOMENTS, NO_NUMBERS, EncodedFeatures, Meeting, OrderRequest, OrderResult
+from xpsql.platform.training.solved.rounds import (
+    NO_MOMENTS,
+    NO_NUMBERS,
+    EncodedFeatures,
+    OrderRequest,
+    OrderResult,
+    SolverRendezvous,
+)
 from xpsql.platform.training.tasks import coordinator as meeting_point
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.remote_checkpoints import WRITE, Write, checkpoint_handlers
@@ -259,7 +266,7 @@ def test_a_dealer_knows_the_turns_of_its_training_alone(batches: dict[Turn, int]
 
 
 UNEVEN = KeyedFeatures(KEYS, *NO_FEATURES[1:])
-MEETING, COMPANY = Meeting(2), Company(2)
+MEETING, COMPANY = SolverRendezvous(2), LearnerRendezvous(2)
 
 
 @pytest.mark.parametrize(

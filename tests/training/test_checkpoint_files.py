@@ -28,7 +28,7 @@ from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.placement import Placement, parts_of, slices_of
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks, as_lines, lowest
-from xpsql.platform.training.checkpoints.checkpointer import Checkpointer, Taken
+from xpsql.platform.training.checkpoints.checkpointer import CheckpointContents, Checkpointer
 from xpsql.platform.training.checkpoints.driver_state import DriverState
 from xpsql.platform.training.checkpoints.files import restore, write
 from xpsql.platform.training.metrics.metrics import LabelMetrics, Targets
@@ -174,7 +174,7 @@ class Shards:
         self.failed = threading.Event()
         self.fulls: list[bool] = []
 
-    def take(self, folder: str, full: bool) -> Taken:
+    def take(self, folder: str, full: bool) -> CheckpointContents:
         self.fulls.append(full)
         parts = []
         for number, shard in self.shards.items():
@@ -184,7 +184,7 @@ class Shards:
                     raise self.error
                 parts.append(write(self.place, folder, number, 2, snapshot))
         nothing = as_lines({})
-        return Taken(
+        return CheckpointContents(
             parts,
             DriverState(
                 nothing, nothing, LabelMetrics(Targets.of(["label"], "classes", grouped=False)).tallies(), (), (), 10, 1.0

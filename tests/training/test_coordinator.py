@@ -223,7 +223,7 @@ def test_a_task_whose_connection_closes_before_it_leaves_is_lost_at_once() -> No
         with contextlib.closing(
             Connection("the coordinator", beating.address, beating.secret, ConnectionLimits(), None)
         ) as connection:
-            assert not connection.call(module.BEAT, module.Beat("worker", 2, 0), 5).ended
+            assert not connection.call(module.BEAT, module.Heartbeat("worker", 2, 0), 5).ended
         assert member.ended.wait(5)
         assert [number for number, _ in losses] == [2]
         assert losses[0][1].endswith("its connection is gone")

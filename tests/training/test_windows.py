@@ -17,7 +17,7 @@ from xpsql.platform.input.dealing import Dealt
 from xpsql.platform.ps.watermarks import Turn
 from xpsql.platform.training.metrics.evaluate import Evaluate
 from xpsql.platform.training.metrics.metrics import Targets
-from xpsql.platform.training.metrics.windows import Collector, Key, Schedule, Seen, Window, measured, nothing
+from xpsql.platform.training.metrics.windows import Collector, Key, Schedule, Window, WindowPart, measured, nothing
 from xpsql.platform.training.monitor import Monitor
 
 BATCHES = -(-GROUP // BATCH)
@@ -29,7 +29,7 @@ SCHEDULE = Schedule(EVALUATE, (0, 3), 6)
 class Collected:
     """What a collector tells of the batches of a split."""
 
-    def __init__(self, batches: list[Any], begun: dict[Key, Seen] | None = None, schedule: Schedule = SCHEDULE) -> None:
+    def __init__(self, batches: list[Any], begun: dict[Key, WindowPart] | None = None, schedule: Schedule = SCHEDULE) -> None:
         self.windows: list[Window] = []
         self.learned: list[int] = []
         self.collector = Collector(schedule, TARGETS, self.learn, self.windows.append, begun or {})

@@ -16,7 +16,7 @@ import numpy as np
 from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, Inputs, Layout, Online, Solved
 from ..algorithms.inputs import History, Vectors
-from ..algorithms.solver import Doubles, Known, Solve
+from ..algorithms.solver import Doubles, Solve, SolverInput
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, pull, push
 from ..platform.operators.chains import chain
@@ -304,7 +304,7 @@ def errors_of_solving(trial: AlgorithmTrial, solve: Solve) -> list[float]:
         return float(one.loss), (np.asarray(one.gradient, np.float64) * present).reshape(-1)
 
     size = ROWS * table.dim
-    known = Known(np.zeros(size), np.ones(size), np.arange(size) == 7 * table.dim)
+    known = SolverInput(np.zeros(size), np.ones(size), np.arange(size) == 7 * table.dim)
     weights = solve(objective, known, lambda iteration, value: None)
     predicted = [score({table.name: rows_of(flat)}, turned, None).predictions for flat in (known.start, weights)]
     return [float(jnp.abs(one - inputs.label.T).mean()) for one in predicted]

@@ -35,7 +35,7 @@ class Edit:
 
 
 @dataclass(frozen=True)
-class Sent:
+class RewrittenStatement:
     """A statement as the user wrote it, and as Spark gets it.
 
     Attributes:
@@ -71,7 +71,7 @@ class Sent:
         return place(self.written, edit.start, edit.end) if at < 0 else place(self.written, at, at + len(words))
 
 
-def sent(text: str) -> Sent:
+def sent(text: str) -> RewrittenStatement:
     """Return a statement with our functions' calls in Spark SQL.
 
     Raises:
@@ -80,10 +80,10 @@ def sent(text: str) -> Sent:
     tokens = tokens_of(text)
     calls = list(calls_in(tokens))
     if not calls:
-        return Sent(text)
+        return RewrittenStatement(text)
     edits = [Edit(start, end, in_spark_sql(text, start, end)) for start, end in calls]
     edits += [Edit(end, end, f" AS {name}") for end, name in unnamed_items(text, tokens, calls)]
-    return Sent(text, tuple(sorted(edits, key=lambda edit: edit.start)))
+    return RewrittenStatement(text, tuple(sorted(edits, key=lambda edit: edit.start)))
 
 
 def calls_in(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:

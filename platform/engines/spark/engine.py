@@ -24,7 +24,7 @@ from ..spark_sql.passage import place
 from ..spark_sql.statements import insert_in, read_name
 from ..spark_sql.tree import Name
 from .actions import interruptible
-from .calls import Sent, sent
+from .calls import RewrittenStatement, sent
 from .failures import explained
 from .files import SparkFiles, pattern
 from .frames import collected, counted, described, schema_of, streamed
@@ -40,7 +40,7 @@ QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "TABLE", "(")
 # Words of Spark's grammar that also begin statements of ours.
 COMMANDS = ("ALTER", "CREATE", "DESC", "DESCRIBE", "DROP", "EXPLAIN", "SHOW")
 HEADLINE = 80
-NO_TEXT = Sent("")
+NO_TEXT = RewrittenStatement("")
 
 
 class SparkEngine:
@@ -177,7 +177,7 @@ class SparkEngine:
         else:
             self._tables.forget()
 
-    def _explained(self, statement: Sent) -> AbstractContextManager[None]:
+    def _explained(self, statement: RewrittenStatement) -> AbstractContextManager[None]:
         """Give the block in which failures of Spark become errors in our words; see explained."""
         check_running(self.spark)
         return explained(statement, self.relations)

@@ -14,7 +14,7 @@ from ....warehouse.tables import MANIFEST
 from ...errors import ModelError, Position, StatementError
 from ..missing import absent, gone, no_function
 from ..spark_sql.lexer import find_word
-from .calls import Sent
+from .calls import RewrittenStatement
 from .missing_packages import format_of, missing, no_format
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ SENT = (
 
 
 @contextmanager
-def explained(statement: Sent, relations: Callable[[], Iterable[str]]) -> Iterator[None]:
+def explained(statement: RewrittenStatement, relations: Callable[[], Iterable[str]]) -> Iterator[None]:
     """Turn failures of Spark inside the block into StatementErrors about what the user wrote.
 
     Args:
@@ -98,7 +98,7 @@ def unlogged() -> Iterator[None]:
             logger.removeFilter(by_others)
 
 
-def explain(error: PySparkException, statement: Sent, relations: Callable[[], Iterable[str]]) -> StatementError:
+def explain(error: PySparkException, statement: RewrittenStatement, relations: Callable[[], Iterable[str]]) -> StatementError:
     """Return a failure of Spark in our words."""
     args = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
     position = position_of(error, statement)
@@ -147,7 +147,7 @@ def condition_of(error: PySparkException) -> str:
     return condition or ""
 
 
-def position_of(error: PySparkException, statement: Sent) -> Position | None:
+def position_of(error: PySparkException, statement: RewrittenStatement) -> Position | None:
     """Return where in what the user wrote an error is; None where Spark does not say, or means the text of a view."""
     if found := PLACE.search(str(error)):
         lines = statement.text.splitlines(keepends=True)

@@ -21,7 +21,7 @@ from .files import row_by_row
 from .skipped import Skipped, note
 
 
-class Noted(NamedTuple):
+class SkipNote(NamedTuple):
     """How undecodable input of a split is recorded: the file's name, and what each line has beside position and reason."""
 
     name: str
@@ -45,7 +45,7 @@ class RowSource(Protocol):
         """Refuse a split that has changed."""
         ...
 
-    def noted(self, split: Split) -> Noted: ...
+    def noted(self, split: Split) -> SkipNote: ...
 
     def no_row(self, split: Split, first: Skipped) -> DataError:
         """Return the error for undecodable input."""

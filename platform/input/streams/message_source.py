@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ....warehouse.manifest import MessageRange, Split
 from ...errors import DataError
-from .decoded_scan import Noted
+from .decoded_scan import SkipNote
 from .decoding import Decoded, Decoder
 from .kafka_options import ClientSettings
 from .messages import read_range
@@ -40,11 +40,11 @@ class MessageSource:
     def check(self, split: Split) -> None:
         """Nothing to check: a range that is gone is reported when it is read."""
 
-    def noted(self, split: Split) -> Noted:
+    def noted(self, split: Split) -> SkipNote:
         """Return the topic and the partition."""
         wanted = as_range(split)
         place = {"topic": wanted.topic, "partition": wanted.partition}
-        return Noted(f"{wanted.topic}-{wanted.partition}-{wanted.start}", place)
+        return SkipNote(f"{wanted.topic}-{wanted.partition}-{wanted.start}", place)
 
     def no_row(self, split: Split, first: Skipped) -> DataError:
         """Return the error of a message that is not a row."""

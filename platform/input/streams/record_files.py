@@ -17,7 +17,7 @@ from ...engines.base import Scan
 from ...engines.parquet_scan import as_row_group, check_unchanged
 from ...errors import DataError, NotAvailableError
 from ...spark_types import TIMESTAMP, spark_schema
-from .decoded_scan import Noted, reading_of
+from .decoded_scan import SkipNote, reading_of
 from .decoding import Decoded, Decoder, schema_of
 from .files import ArrivedFile, files_of, scan_of, splits_of
 from .segment_scan import SegmentScan
@@ -74,10 +74,10 @@ class LineSource:
         """Refuse a file that has changed."""
         check_unchanged(as_row_group(split))
 
-    def noted(self, split: Split) -> Noted:
+    def noted(self, split: Split) -> SkipNote:
         """Return the file."""
         group = as_row_group(split)
-        return Noted(f"{Path(group.path).name}-{group.modified}", {"file": group.path})
+        return SkipNote(f"{Path(group.path).name}-{group.modified}", {"file": group.path})
 
     def no_row(self, split: Split, first: Skipped) -> DataError:
         """Return the error of a line that is not a row."""

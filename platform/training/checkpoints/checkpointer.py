@@ -16,7 +16,7 @@ from .files import write_message
 MOST_LINKS = 16
 
 
-class Taken(NamedTuple):
+class CheckpointContents(NamedTuple):
     """What all shards wrote, each as of one moment, and how far the training was by then."""
 
     parts: list[CheckpointPart]
@@ -26,7 +26,7 @@ class Taken(NamedTuple):
 class Taker(Protocol):
     """Lets the shards of a training write."""
 
-    def take(self, folder: str, full: bool) -> Taken:
+    def take(self, folder: str, full: bool) -> CheckpointContents:
         """Let every shard write into a checkpoint's folder while it goes on, and return when all have.
 
         Args:

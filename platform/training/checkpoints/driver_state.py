@@ -8,7 +8,7 @@ from ...ps.transport.codec import Codec
 from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
 from ..metrics.validations import Validated
-from ..metrics.windows import Seen, Window
+from ..metrics.windows import Window, WindowPart
 from ..row_files.held import KeptPass
 
 
@@ -31,7 +31,7 @@ class DriverState(NamedTuple):
     counted: Lines
     tallies: tuple[Tally, ...]
     windows: tuple[Window, ...]
-    open: tuple[Seen, ...]
+    open: tuple[WindowPart, ...]
     examples: int
     seconds: float
     validated: tuple[Validated, ...] = ()

@@ -52,7 +52,7 @@ class Window(NamedTuple):
         return self.pass_number, self.split, self.number
 
 
-class Seen(NamedTuple):
+class WindowPart(NamedTuple):
     """The part of a window that was seen so far, batch by batch.
 
     Attributes:
@@ -159,7 +159,7 @@ class Collector:
         targets: Targets,
         learned: Learned,
         closed: Callable[[Window], None],
-        begun: dict[Key, Seen],
+        begun: dict[Key, WindowPart],
     ) -> None:
         self._schedule = schedule
         self._targets = targets
@@ -167,7 +167,7 @@ class Collector:
         self._closed = closed
         self._begun = begun
         self._key: Key | None = None
-        self._open: list[Seen] = []
+        self._open: list[WindowPart] = []
         self._passed = 0
 
     def learned(self, batch: Batch, predictions: Floats) -> None:
@@ -200,18 +200,18 @@ class Collector:
             self._closed(measured(joined(self._open), self._passed, self._targets))
         self._key, self._open = None, []
 
-    def open(self) -> Seen | None:
+    def open(self) -> WindowPart | None:
         """Return the window that is open, if one is."""
         return joined(self._open) if self._open else None
 
 
-def nothing(key: Key, num_labels: int, num_outputs: int) -> Seen:
+def nothing(key: Key, num_labels: int, num_outputs: int) -> WindowPart:
     """Return the empty state of a window."""
     labels, predictions = (np.empty((lines, 0), np.float32) for lines in (num_labels, num_outputs))
-    return Seen(*key, 0, labels, predictions, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
+    return WindowPart(*key, 0, labels, predictions, np.empty(0, np.int64), np.empty((0, 1), np.uint32))
 
 
-def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
+def seen(key: Key, batch: Batch, predictions: Floats) -> WindowPart:
     """Return a batch as a part of its window."""
     facets = batch.facets
     groups = np.empty(0, np.int64) if facets is None else facets.groups.view(np.int64)
@@ -219,20 +219,20 @@ def seen(key: Key, batch: Batch, predictions: Floats) -> Seen:
     segments = (
         np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1) if len(texts) else np.empty((0, 1), np.uint32)
     )
-    return Seen(*key, 1, batch.label[:, : batch.examples], predictions, groups, segments)
+    return WindowPart(*key, 1, batch.label[:, : batch.examples], predictions, groups, segments)
 
 
-def joined(parts: Sequence[Seen]) -> Seen:
+def joined(parts: Sequence[WindowPart]) -> WindowPart:
     """Join the parts of one window, in order."""
     labels, predictions, groups = (
         np.concatenate([getattr(one, name) for one in parts], axis=-1) for name in ("labels", "predictions", "groups")
     )
     width = max(one.segments.shape[1] for one in parts)
     segments = np.concatenate([np.pad(one.segments, ((0, 0), (0, width - one.segments.shape[1]))) for one in parts])
-    return Seen(*parts[0].key, sum(one.batches for one in parts), labels, predictions, groups, segments)
+    return WindowPart(*parts[0].key, sum(one.batches for one in parts), labels, predictions, groups, segments)
 
 
-def measured(window: Seen, batches: int, targets: Targets) -> Window:
+def measured(window: WindowPart, batches: int, targets: Targets) -> Window:
     """Measure a window.
 
     Args:
@@ -242,7 +242,7 @@ def measured(window: Seen, batches: int, targets: Targets) -> Window:
     return Window(*window.key, window.batches, batches - window.batches, tallies_of(window, None, targets), segments)
 
 
-def by_segment(window: Seen, targets: Targets) -> dict[str, tuple[Tally, ...]]:
+def by_segment(window: WindowPart, targets: Targets) -> dict[str, tuple[Tally, ...]]:
     """Return the tallies of the segments with the most examples."""
     texts = window.segments.view(f"<U{window.segments.shape[1]}")[:, 0]
     names, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
@@ -250,7 +250,7 @@ def by_segment(window: Seen, targets: Targets) -> dict[str, tuple[Tally, ...]]:
     return {str(names[i]): tallies_of(window, codes == i, targets) for i in chosen}
 
 
-def tallies_of(window: Seen, some: NDArray[np.bool_] | None, targets: Targets) -> tuple[Tally, ...]:
+def tallies_of(window: WindowPart, some: NDArray[np.bool_] | None, targets: Targets) -> tuple[Tally, ...]:
     """Return the tallies of each label, of some of a window's examples; None: of all."""
     labels, predictions, groups = window.labels, window.predictions, window.groups
     if some is not None:

@@ -21,11 +21,11 @@ from ...input.source import End
 from ...ps.client import LocalClient
 from ...ps.gang import Gang
 from ...ps.shard import Shard
-from ..checkpoints.checkpointer import Checkpointer, Taken
+from ..checkpoints.checkpointer import CheckpointContents, Checkpointer
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import fall_back, newest_first, read_driver, restore, standing_of, write
 from ..compiled import share_work
-from ..metrics.windows import Collector, Key, Seen
+from ..metrics.windows import Collector, Key, WindowPart
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..row_files.held import Held, total
@@ -122,7 +122,7 @@ class Begun(NamedTuple):
 
     shards: dict[int, Shard]
     standing: Standing
-    opened: dict[Key, Seen]
+    opened: dict[Key, WindowPart]
 
 
 def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -> Begun:
@@ -163,14 +163,14 @@ class Beside:
         self._place = place
         self._state = state
 
-    def take(self, folder: str, full: bool) -> Taken:
+    def take(self, folder: str, full: bool) -> CheckpointContents:
         """See Taker."""
         with ExitStack() as stack:
             with self._pace.held():
                 snapshots = {n: stack.enter_context(shard.snapshot(full)) for n, shard in self._shards.items()}
                 driver = self._state()
             parts = [write(self._place, folder, n, len(self._shards), snapshot) for n, snapshot in snapshots.items()]
-        return Taken(parts, driver)
+        return CheckpointContents(parts, driver)
 
     def cancel(self) -> None:
         """See Taker."""

@@ -64,11 +64,11 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     """
     from ..tasks.cluster import POLL_SECONDS, cluster  # the transport takes a tenth of a second to load
     from ..tasks.job import job_of
-    from .rounds import Company, learn_part
+    from .rounds import LearnerRendezvous, learn_part
 
     learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared, TABLE)
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
-    company = Company(count)
+    company = LearnerRendezvous(count)
     with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:

@@ -97,7 +97,7 @@ def learn_part(job: Job, task: Task) -> None:
             member.call(LEARNED, LearnedModel(number, told_model, tallies), CALL_SECONDS)
 
 
-class Company:
+class LearnerRendezvous:
     """The driver's side.
 
     Args:

@@ -18,7 +18,7 @@ from ...input.streams.base import Position
 from ...input.streams.segment_scan import SegmentScan
 from ...input.streams.skipped import SKIPPED
 from ...ps.watermarks import Turn
-from ..metrics.windows import Collector, Key, Schedule, Seen
+from ..metrics.windows import Collector, Key, Schedule, WindowPart
 from ..monitor import Monitor
 from ..prepared import Prepared
 
@@ -137,7 +137,7 @@ class Increment:
         self.monitor = Monitor(prepared.targets, self.log, reporter, plan.evaluate is not None)
         self._number_of: list[int] = []
         self._num_batches = 0
-        self._begun: dict[Key, Seen] = {}
+        self._begun: dict[Key, WindowPart] = {}
         self.schedule = None if plan.evaluate is None else Schedule(plan.evaluate, self._number_of, 0)
         self.collectors = [
             Collector(self.schedule, prepared.targets, self.monitor.step, self.monitor.close, self._begun)
@@ -184,7 +184,7 @@ class Increment:
         self.splits.extend(splits)
         self.dealer.add([Turn(0, first + number) for number, split in enumerate(splits) if split.rows])
 
-    def go_on(self, draft: Draft, splits: Sequence[Split], standing: Standing, opened: Mapping[Key, Seen]) -> None:
+    def go_on(self, draft: Draft, splits: Sequence[Split], standing: Standing, opened: Mapping[Key, WindowPart]) -> None:
         """Go on with a version that was interrupted, with the splits of its log."""
         self.log.write_to(draft.folder)
         self.draft = draft

@@ -20,7 +20,7 @@ from ..conclusion import conclude
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe
-from ..row_files.held import Held, Saved, merged_saved, total
+from ..row_files.held import Held, SavedRows, merged_saved, total
 from ..row_files.rows import Gone, new_shard, save
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Publisher:
         self._ends = any(programs.chain.expire is not None for programs in recipe.programs)
         self._kept: Mapping[int, Shard] = {}
         self._begun = False
-        self._range: Saved | None = None
+        self._range: SavedRows | None = None
 
     def take(self, shards: Mapping[int, Shard], room: float) -> Moment:
         """Take snapshots, while nobody pushes.
@@ -114,7 +114,7 @@ class Publisher:
                 for table in shard.tables.values():
                     turned(table.store)
 
-    def _whole(self, saved: Saved, moment: Moment) -> tuple[Saved, Description]:
+    def _whole(self, saved: SavedRows, moment: Moment) -> tuple[SavedRows, Description]:
         """Return the summary of a delta version: how many rows it has, and the range of weights since the last full one."""
         described = total(moment.described.values())
         rows = sum(len(shard.first) for shard in self._kept.values()) if self._kept else moment.rows

@@ -13,7 +13,7 @@ from ....warehouse.trainings.candidates import read_candidates, write_candidates
 from ....warehouse.version import Version
 from ...ps.candidates import Counted, OnTrial
 from ...ps.compiled.table_programs import STATISTICS, Programs
-from ...ps.lifecycle_table import LivingTable
+from ...ps.lifecycle_table import LifecycleTable
 from ...ps.placement import shard_of
 from ...ps.shard import Shard
 from .columns import batch_of, values
@@ -52,11 +52,11 @@ def save_candidates(shard: Shard, files: VersionFiles, number: int, entries: Seq
     """Write a shard's counts of features without rows."""
     if shard.first.candidates is not None:
         write_candidates(files.candidates, number, *shard.first.candidates.entries())
-    if isinstance(shard.first, LivingTable) and shard.first.trials is not None:
+    if isinstance(shard.first, LifecycleTable) and shard.first.trials is not None:
         save_trials(shard.first, shard.now, files, number, entries[0])
 
 
-def save_trials(table: LivingTable, now: int, files: VersionFiles, number: int, entry: TableEntry) -> None:
+def save_trials(table: LifecycleTable, now: int, files: VersionFiles, number: int, entry: TableEntry) -> None:
     """Write the trial rows of features without rows."""
     assert table.trials is not None
     schema = rows_schema(entry)

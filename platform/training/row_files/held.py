@@ -9,7 +9,7 @@ from ...ps.messages import Description
 from ..metrics.metrics import weight_range
 
 
-class Saved(NamedTuple):
+class SavedRows(NamedTuple):
     """What was written: the number of keys with rows, and the range of weights."""
 
     rows: int
@@ -25,7 +25,7 @@ class Saved(NamedTuple):
 class Held(NamedTuple):
     """What was written of the shards, and what they held then."""
 
-    saved: Saved
+    saved: SavedRows
     described: Description
 
 
@@ -51,6 +51,6 @@ def total(shards: Iterable[Description]) -> Description:
     )
 
 
-def merged_saved(parts: Sequence[Saved]) -> Saved:
+def merged_saved(parts: Sequence[SavedRows]) -> SavedRows:
     """Merge what several shards have written."""
-    return Saved(sum(s.rows for s in parts), min(s.min_weight for s in parts), max(s.max_weight for s in parts))
+    return SavedRows(sum(s.rows for s in parts), min(s.min_weight for s in parts), max(s.max_weight for s in parts))

@@ -38,7 +38,7 @@ from ..plan import Plan
 from ..recipe import Recipe
 from .candidates import load_candidates, load_trials, save_candidates
 from .columns import batch_of, values
-from .held import Saved, merged_saved
+from .held import SavedRows, merged_saved
 
 PART_ROWS = 1 << 19
 Gone = Mapping[str, NDArray[np.uint64]]
@@ -244,7 +244,7 @@ def save(
     files: VersionFiles,
     entries: Sequence[TableEntry],
     gone: Mapping[int, Gone] | None = None,
-) -> Saved:
+) -> SavedRows:
     """Write what some of the shards hold, by their numbers: rows, ordered by key, in files of about half a million, several at
     once; and dense parameters, a file per shard that has any. The count is that of the first table, which has all keys.
 
@@ -266,7 +266,7 @@ def save(
     for number, keys in (gone or {}).items():
         save_gone(shards[number], number, keys, files, entries)
 
-    def write(part: SliceRun) -> Saved:
+    def write(part: SliceRun) -> SavedRows:
         saved = save_part(part, files)
         return saved if part.entry is entries[0] else saved._replace(rows=0)
 
@@ -305,7 +305,7 @@ def parts_of(shard: Shard, slices: range, number: int, entry: TableEntry, delta:
     return [SliceRun(entry, number * MAX_PARTS + i, shard, run, group, compression) for i, run in enumerate(runs)]
 
 
-def save_part(part: SliceRun, files: VersionFiles) -> Saved:
+def save_part(part: SliceRun, files: VersionFiles) -> SavedRows:
     """Write a part of a table.
 
     Raises:
@@ -319,4 +319,4 @@ def save_part(part: SliceRun, files: VersionFiles) -> Saved:
                 raise no_number("A weight is NaN")
             low, high = min(low, least), max(high, most)
             writer.write(batch_of(keys, columns, schema))
-    return Saved(writer.rows, low, high)
+    return SavedRows(writer.rows, low, high)

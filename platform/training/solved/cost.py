@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from ....algorithms.base import Solved
-from ....algorithms.solver import Doubles, Known
+from ....algorithms.solver import Doubles, SolverInput
 from ...cores import cores
 from ...input.holdout import HeldOut
 from ...operators.base import INTERCEPT_NUMBER
@@ -45,7 +45,7 @@ def cost(prepared: Prepared) -> Cost:
         return found.loss, found.gradient.reshape(-1)
 
     counts = np.repeat(examples.features.counts.astype(np.float64), table.dim)
-    known = Known(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
+    known = SolverInput(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
     algorithm.learns.solve(objective, known, lambda iteration, value: None)
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     kept = KEPT_TWICE * examples.bytes * every // count

@@ -107,7 +107,7 @@ def carry_out(member: Membership, number: int, examples: KeptExamples) -> None:
         done += 1
 
 
-class Meeting:
+class SolverRendezvous:
     """The driver's side.
 
     Args:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ....algorithms.base import Solved
-from ....algorithms.solver import Known
+from ....algorithms.solver import SolverInput
 from ....warehouse.rows import rows_schema
 from ...engines.tasks import Tasks
 from ...errors import LostError
@@ -29,7 +29,7 @@ from ..prepared import Prepared
 from ..recipe import Recipe
 from ..row_files.columns import as_arrow as floats_as_arrow
 from ..row_files.columns import values
-from ..row_files.held import Held, Saved
+from ..row_files.held import Held, SavedRows
 from ..row_files.rows import carried_rows, moments_of_version
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 from .rates import OfferedColumns
@@ -102,9 +102,9 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     """
     from ..tasks.cluster import cluster  # the transport takes a tenth of a second to load
     from ..tasks.job import job_of
-    from .rounds import Meeting, evaluate_examples
+    from .rounds import SolverRendezvous, evaluate_examples
 
-    meeting, count = Meeting(prepared.places.workers), prepared.places.workers
+    meeting, count = SolverRendezvous(prepared.places.workers), prepared.places.workers
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
     with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
@@ -146,7 +146,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
     start = started(data.features, before, table.dim).reshape(-1)
     every, (penalty, most) = np.repeat(counts, table.dim), whole_of(prepared.recipe)
     l1, l2 = penalty(every) if penalty else (0.0, 0.0)
-    known = Known(start, every, np.repeat(intercept, table.dim), l1, l2, most)
+    known = SolverInput(start, every, np.repeat(intercept, table.dim), l1, l2, most)
     weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
     for tallies in data.measure(weights):
         monitor.passes.take([PassTally(0, tallies)])
@@ -215,7 +215,7 @@ def rows_of(features: KeyedFeatures, weights: Doubles, before: Columns) -> Colum
     return {name: column[order] for name, column in whole.items()}
 
 
-def write(draft: Draft, rows: Mapping[str, NDArray[Any]]) -> Saved:
+def write(draft: Draft, rows: Mapping[str, NDArray[Any]]) -> SavedRows:
     """Write rows to a version's files."""
     (entry,) = draft.manifest.tables
     schema, weights = rows_schema(entry), rows["w"]
@@ -223,7 +223,7 @@ def write(draft: Draft, rows: Mapping[str, NDArray[Any]]) -> Saved:
         for start in range(0, len(weights), PIECE_ROWS):
             piece = {name: column[start : start + PIECE_ROWS] for name, column in rows.items()}
             writer.write(pa.RecordBatch.from_arrays([as_arrow(piece[field.name], field) for field in schema], schema=schema))
-    return Saved(len(weights), float(weights.min(initial=0)), float(weights.max(initial=0)))
+    return SavedRows(len(weights), float(weights.min(initial=0)), float(weights.max(initial=0)))
 
 
 def as_arrow(column: NDArray[Any], field: pa.Field) -> pa.Array:

@@ -38,10 +38,10 @@ from .messages import (
     JOIN,
     LEAVE,
     READY,
-    Beat,
-    Beaten,
     Contact,
     Find,
+    Heartbeat,
+    HeartbeatAnswer,
     Join,
     Joined,
     Leave,
@@ -244,19 +244,19 @@ class Coordinator:
             self._changed.notify_all()
         return Acknowledged()
 
-    def _beat(self, beat: Beat) -> Beaten:
+    def _beat(self, beat: Heartbeat) -> HeartbeatAnswer:
         with self._changed:
             member = self._member(beat.role, beat.number, beat.attempt)
             if member is None:
-                return Beaten(True)
+                return HeartbeatAnswer(True)
             member.seen = time.monotonic()
             self._server.when_closed(functools.partial(self._closed, beat))
         member.over.wait(BEAT_SECONDS)
         with self._changed:
             member.seen = time.monotonic()
-            return Beaten(self._over or member.left)
+            return HeartbeatAnswer(self._over or member.left)
 
-    def _closed(self, beat: Beat) -> None:
+    def _closed(self, beat: Heartbeat) -> None:
         """Give up a task whose connection is closed though it has not left: its process is gone, or cannot be reached."""
         with self._changed:
             lost = self._member(*beat) is not None

@@ -44,15 +44,15 @@ from .job import (
     STEP,
     TAKE,
     Job,
+    MemoryPressure,
     NextTurn,
-    Pressed,
     Save,
     Slow,
-    Stepped,
+    StepPermission,
     StepRequest,
     Take,
 )
-from .remote_checkpoints import ASK_SECONDS, Afar
+from .remote_checkpoints import ASK_SECONDS, RemoteTaker
 from .reports import Report, Terms
 from .worker_task import work
 
@@ -150,7 +150,9 @@ class Driver:
         """Take checkpoints beside the block."""
         self._addresses = addresses
         contact, seconds = self._on.contact, self._settings.checkpoint_seconds
-        taker = Afar(addresses, contact, self._in_step, lambda: self._monitor.state(self.finished), self._recoveries.saved)
+        taker = RemoteTaker(
+            addresses, contact, self._in_step, lambda: self._monitor.state(self.finished), self._recoveries.saved
+        )
         with Checkpointer(checkpoints, epoch, seconds, taker, self._monitor.note) as self._checkpointer:
             yield
 
@@ -314,9 +316,9 @@ class Driver:
             except TrainingError:  # shards that cannot be asked are lost, as others find out
                 return None
 
-    def _step(self, request: StepRequest) -> Stepped:
+    def _step(self, request: StepRequest) -> StepPermission:
         self._on.coordinator.require("worker", *request)
-        return Stepped(self._pace.step(request.worker))
+        return StepPermission(self._pace.step(request.worker))
 
     def _report(self, report: Report) -> Terms:
         with self._reporting:
@@ -332,7 +334,7 @@ class Driver:
                     self._dealer.finish(report.worker, one.turn, one.ended)
         return Terms(as_lines({one.turn: terms[one.turn] for one in report.turns if one.term != terms[one.turn]}))
 
-    def _pressed(self, pressed: Pressed) -> Acknowledged:
+    def _pressed(self, pressed: MemoryPressure) -> Acknowledged:
         """Tell that a shard's memory is short; where it is full, take a last checkpoint and end the training."""
         self._monitor.note(pressed.message)
         if pressed.full:

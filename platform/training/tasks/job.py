@@ -15,7 +15,7 @@ from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Method
 from ..prepared import Prepared, TrainingInput
 from ..recipe import recipe_of
-from ..row_files.held import Saved
+from ..row_files.held import SavedRows
 from .messages import Contact
 from .reports import Report, Terms
 
@@ -78,7 +78,7 @@ class StepRequest(NamedTuple):
     attempt: int
 
 
-class Stepped(NamedTuple):
+class StepPermission(NamedTuple):
     """Whether it may; else it must stop."""
 
     go: bool
@@ -91,7 +91,7 @@ class Slow(NamedTuple):
     seconds: float
 
 
-class Pressed(NamedTuple):
+class MemoryPressure(NamedTuple):
     """A shard reports that its memory is short; when it is full, it answers no more pushes."""
 
     message: str
@@ -105,11 +105,11 @@ class Save(NamedTuple):
 
 
 TAKE = Method("take", Take, NextTurn)
-STEP = Method("step", StepRequest, Stepped)
+STEP = Method("step", StepRequest, StepPermission)
 REPORT = Method("report", Report, Terms)
 SLOW = Method("slow", Slow, Acknowledged)
-PRESSED = Method("pressed", Pressed, Acknowledged)
-SAVE = Method("save", Save, Saved)
+PRESSED = Method("pressed", MemoryPressure, Acknowledged)
+SAVE = Method("save", Save, SavedRows)
 
 
 def prepared_of(job: Job) -> Prepared:

@@ -15,7 +15,7 @@ from ...ps.transport.base import CallLink
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Method, failure_of
 from .coordinator import BEAT_SECONDS, LOST_SECONDS, replaced
-from .messages import BEAT, FIND, JOIN, LEAVE, READY, Beat, Contact, Find, Join, Leave, Ready
+from .messages import BEAT, FIND, JOIN, LEAVE, READY, Contact, Find, Heartbeat, Join, Leave, Ready
 
 CALL_SECONDS = 60.0
 
@@ -125,7 +125,7 @@ class Membership:
 
     def _beat(self) -> None:
         """Send heartbeats until the task leaves; notice when it must end."""
-        beat = Beat(*self._who)
+        beat = Heartbeat(*self._who)
         with contextlib.suppress(XpsqlError), contextlib.closing(self._contact.dial()) as connection:  # the driver may be gone
             while not self._left.is_set():
                 if connection.call(BEAT, beat, LOST_SECONDS).ended:

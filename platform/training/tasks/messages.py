@@ -81,7 +81,7 @@ class Ready(NamedTuple):
     address: Address
 
 
-class Beat(NamedTuple):
+class Heartbeat(NamedTuple):
     """A heartbeat of a task; the answer comes after a second, or when the task must end."""
 
     role: str
@@ -89,7 +89,7 @@ class Beat(NamedTuple):
     attempt: int
 
 
-class Beaten(NamedTuple):
+class HeartbeatAnswer(NamedTuple):
     """The answer to a heartbeat: whether the task must end, since all do or it is replaced."""
 
     ended: bool
@@ -126,7 +126,7 @@ JOIN = Method("join", Join, Joined)
 READY = Method("ready", Ready, Acknowledged)
 
 
-BEAT = Method("beat", Beat, Beaten)
+BEAT = Method("beat", Heartbeat, HeartbeatAnswer)
 
 
 LEAVE = Method("leave", Leave, Left)

@@ -16,7 +16,7 @@ from ...ps.shard import Shard
 from ...ps.transport.base import ShardsClient
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Handler, Method
-from ..checkpoints.checkpointer import Taken
+from ..checkpoints.checkpointer import CheckpointContents
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import write
 from .messages import Contact
@@ -96,7 +96,7 @@ def checkpoint_handlers(
     return Handler(HOLD, hold), Handler(WRITE, written), Handler(RELEASE, release)
 
 
-class Afar:
+class RemoteTaker:
     """Lets remote shards write; see Taker. With bsp all of them write the state after the same step.
 
     Args:
@@ -121,7 +121,7 @@ class Afar:
         self._taken = taken
         self._given_up = threading.Event()
 
-    def take(self, folder: str, full: bool) -> Taken:
+    def take(self, folder: str, full: bool) -> CheckpointContents:
         """See Taker."""
         self._given_up.clear()
         with self._client() as client:
@@ -134,7 +134,7 @@ class Afar:
                 raise
         parts = [CheckpointPart.of(one.part) for one in wrote]
         self._taken(sum(batches for part in parts for *_, batches in part.watermarks))
-        return Taken(parts, state)
+        return CheckpointContents(parts, state)
 
     def cancel(self) -> None:
         """See Taker."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...input.timing import Spent
+from ...input.timing import Timings
 from ...ps.watermarks import Lines, Turn
 from ..metrics.metrics import Tally
 from ..metrics.windows import Window
@@ -47,7 +47,7 @@ class Report(NamedTuple):
     attempt: int
     turns: tuple[TurnReport, ...]
     windows: tuple[Window, ...]
-    spent: Spent
+    spent: Timings
 
 
 class Terms(NamedTuple):

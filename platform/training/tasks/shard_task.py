@@ -21,10 +21,10 @@ from ..checkpoints.files import restore
 from ..compiled import compilations, prepare_task
 from ..parallelism import in_step
 from ..recipe import recipe_of
-from ..row_files.held import Saved
+from ..row_files.held import SavedRows
 from ..row_files.rows import begin, changed_programs, load, new_shard, save
 from .coordinator import TO_SHARD
-from .job import PRESSED, SAVE, SLOW, Job, Pressed, Save, Slow, check_machine, own_host, saved_files
+from .job import PRESSED, SAVE, SLOW, Job, MemoryPressure, Save, Slow, check_machine, own_host, saved_files
 from .membership import CALL_SECONDS, EndedError, Membership
 from .remote_checkpoints import checkpoint_handlers
 
@@ -91,9 +91,9 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
     """Return how a shard answers workers and the driver."""
 
     def pressed(message: str, full: bool) -> None:
-        member.call(PRESSED, Pressed(message, full), PRESSED_SECONDS)
+        member.call(PRESSED, MemoryPressure(message, full), PRESSED_SECONDS)
 
-    def save_rows(request: Save) -> Saved:
+    def save_rows(request: Save) -> SavedRows:
         files = saved_files(job.folder, job.epoch) if request.best < 0 else VersionFiles(job.folder).best(request.best)
         return save({number: shard}, job.input.places.shards, files, job.tables)
 

@@ -15,7 +15,7 @@ from ...engines.tasks import Task
 from ...input.batches import Batch
 from ...input.dealing import Dealt
 from ...input.source import End
-from ...input.timing import Clocks, Compiled, Spent
+from ...input.timing import Clocks, Compiled, Timings
 from ...ps.gang import ANSWER_SECONDS
 from ...ps.remote import DEADLINE_SECONDS
 from ...ps.watermarks import Turn, from_lines
@@ -47,7 +47,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        telling = Telling(member, task, prepared.targets, prepared.schedule)
+        telling = ProgressSender(member, task, prepared.targets, prepared.schedule)
         source, over = prepared.source(job.epoch), threading.Event()
 
         def read() -> Generator[Batch | End, None, None]:
@@ -102,7 +102,7 @@ def begin(member: Membership, task: Task, job: Job) -> bool:
     return member.call(STEP, StepRequest(task.number, task.attempt), WAIT_SECONDS + CALL_SECONDS).go
 
 
-class Telling:
+class ProgressSender:
     """Counts what a worker has learned, and reports to the driver twice a second, and each window at once.
 
     Attributes:
@@ -154,7 +154,7 @@ class Telling:
         turns = tuple(
             TurnReport(*turn, term, one.counted, one.ended, one.metrics.tallies()) for (turn, term), one in self._turns.items()
         )
-        spent = Spent(self.clocks.seconds, *self.compiled.counted)
+        spent = Timings(self.clocks.seconds, *self.compiled.counted)
         report = Report(self._task.number, self._task.attempt, turns, tuple(self._windows), spent)
         self._terms |= from_lines(self._member.call(REPORT, report, CALL_SECONDS).lines)
         self._begin()
