@@ -33,7 +33,7 @@ from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.resident.compaction import Compactor
 from xpsql.platform.training.row_files.rows import save
-from xpsql.warehouse.chains.whole import rows_after
+from xpsql.warehouse.chains.compaction import rows_after
 from xpsql.warehouse.manifest import DELTA, Manifest, TableEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.version import Version

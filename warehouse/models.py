@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..platform.errors import ModelError
 from .catalog import Catalog
+from .chains.compaction import adopt, drop_needless
 from .chains.links import KEPT
-from .chains.whole import adopt, drop_needless
 from .draft import DATA, Draft
 from .durable import clear, remove, replace_text
 from .folders import (
@@ -246,7 +246,7 @@ class Models(Catalog):
 
         Args:
             newest: the newest version that is read from it.
-            written: a folder with the rows, see chains.whole.write_whole.
+            written: a folder with the rows, see chains.compaction.write_whole.
 
         Raises:
             ModelError: the disk is full, or not writable.

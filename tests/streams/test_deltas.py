@@ -20,7 +20,7 @@ from xpsql.platform.errors import ModelError
 from xpsql.platform.input.streams import feed as feeds
 from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.chains import merge, whole
+from xpsql.warehouse.chains import compaction, merge
 from xpsql.warehouse.chains.links import WHOLE, ChainLink, lineage
 from xpsql.warehouse.chains.merge import merged
 from xpsql.warehouse.dense import read_dense
@@ -215,10 +215,10 @@ def test_rows_that_are_made_whole_come_and_go_by_one_step(session: xpsql.Session
         session.models.keep_whole("m", newest(session).number, newest(session), written(newest(session)))
         assert at.exists()  # somebody may read it
     read_again(session, expected)
-    monkeypatch.setattr(whole, "OLDER_LINKS", 3)
-    assert whole.drop_needless(newest(session)) == []  # versions between are read from too many without it
+    monkeypatch.setattr(compaction, "OLDER_LINKS", 3)
+    assert compaction.drop_needless(newest(session)) == []  # versions between are read from too many without it
     monkeypatch.undo()
-    assert whole.drop_needless(newest(session)) == wholes
+    assert compaction.drop_needless(newest(session)) == wholes
     assert (at.exists(), len(newest(session).chain()), before > 1) == (False, 1, True)
     for version in session.models.versions("m"):
         assert sum(batch.num_rows for batch in version.rows("weights")) == version.manifest.rows
@@ -227,5 +227,5 @@ def test_rows_that_are_made_whole_come_and_go_by_one_step(session: xpsql.Session
 def written(version: Version, stopped: bool = False) -> Path:
     """Return a folder in which all rows of a version are written."""
     folder = version.folder.parents[2] / ".scratch" / f"whole-{stopped}"
-    assert whole.write_whole(version, folder, lambda: stopped) is not stopped
+    assert compaction.write_whole(version, folder, lambda: stopped) is not stopped
     return folder

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ....warehouse.chains.whole import OLDER_SHARE, is_due, rows_after, write_whole
+from ....warehouse.chains.compaction import OLDER_SHARE, is_due, rows_after, write_whole
 from ....warehouse.durable import clear
 
 if TYPE_CHECKING:
