@@ -84,15 +84,15 @@ def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
     alone = {slot.name for slot in columns.scalar if slot.name not in dates and one_each(seen, slot.number)}
     warnings += [
         f"Slot {slot.name} has {seen.features[slot.number]:,} features in {seen.occurrences[slot.number]:,} values of "
-        f"{seen.where}, nearly one for each: what is learned of one is of no use to another. IGNORE it, or select what recurs "
+        f"{seen.where}, nearly one for each: what is learned about one does not help another. IGNORE it, or select what recurs "
         f"of it, such as substring({slot.name}, 1, 4) or hash_bucket({slot.name}, 1000)."
         for slot in columns.scalar
         if slot.name in alone
     ]
     return warnings + [
         f"Slot {slot.name} has {seen.features[slot.number] / total(seen, columns):.0%} of all features of {seen.where}, so it "
-        "takes that part of the memory. OPERATORS (admit (min_count = 5)) keeps those that recur, SHRINK MODEL removes the "
-        "others from a model that is there."
+        "takes that part of the memory. OPERATORS (admit (min_count = 5)) keeps recurring ones, SHRINK MODEL removes the "
+        "others from an existing model."
         for slot in columns.features
         if slot.name not in alone and has_most(seen, slot.number, columns)
     ]
