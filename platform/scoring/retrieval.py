@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..engines.base import Engine
 from ..errors import StatementError, suggestion
+from ..quoting import quoted
 from .best import Places
 from .catalogue import alike, is_array, places_of
 from .ranking import Ranking
@@ -32,7 +33,8 @@ class Retrieval:
     """How well a version finds what the rows of a query took, checked and to be measured.
 
     A row says what it took in the column that is named as the first of ITEMS: an item, or an array of items. Other columns that
-    both have are read from ITEMS. A row without an item is not counted; an item that ITEMS lacks is never found.
+    both have are read from ITEMS. A row without an item is not counted; an item that ITEMS lacks is never found. Nor are rows
+    counted whose label is 0, where the model learned from what a LABEL says was taken and the query has it.
 
     Args:
         ks: how many items are looked at, a row of the result each.
@@ -57,6 +59,9 @@ class Retrieval:
                 f"{taken.name} of the query holds {taken.type}, and {item.name} of ITEMS {item.type}, which cannot be the same "
                 "items. Use CAST."
             )
+        label = version.manifest.positive
+        if label is not None and label.lower() in {name.lower() for name in schema.names}:
+            query = f"SELECT * FROM ({query}\n) WHERE CAST({quoted(label)} AS DOUBLE) = 1"
         theirs = {name.lower() for name in items.column_names}
         rows = pa.schema([field for field in schema if field.name.lower() not in theirs])
         self._ranking = Ranking(version, engine, query, schema, rows, items, exclude)
