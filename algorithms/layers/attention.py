@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -9,8 +10,10 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 from ..inputs import History
+from .activations import ACTIVATIONS
 from .dense import Layer, Parameters, activated
 from .lookups import gathered, projected
+from .packed import of_elements, whole
 
 NEVER = -1e9  # the score of what is not there, before a softmax
 
@@ -55,9 +58,9 @@ class Attention:
     def __init__(
         self, name: str, first: int, width: int, hidden: tuple[int, ...], activations: tuple[str, ...], softmax: bool
     ) -> None:
+        self._name = name
         self._width = width
         self._softmax = softmax
-        self._activation = activations[0]
         sizes = [4 * width, *hidden]
         self._layers = [
             Layer(f"{name}_{i}", first + i - 1, sizes[i - 1], sizes[i], activation)
@@ -89,19 +92,39 @@ class Attention:
         Args:
             target: float32[batch, width].
         """
-        first, *others = self._layers
-        of_target, _, of_difference, of_product = jnp.split(parameters[f"{first.name}.kernel"], 4)
-        x = elements.shares + (elements.vectors * target[:, None]) @ of_product
-        x += (target @ (of_target + of_difference) + parameters[f"{first.name}.bias"])[:, None]
-        own = {name.rpartition(".")[2]: values for name, values in parameters.items() if name.startswith(f"{first.name}.")}
-        x = activated(self._activation, own, x, elements.mask)
-        for layer in others:
-            x = layer.apply(parameters, x, None, elements.mask)
-        scores = (x @ parameters[f"{self._output.name}.kernel"])[:, :, 0]
+        first = self._layers[0]
+        of_target, _, of_difference, _ = jnp.split(parameters[f"{first.name}.kernel"], 4)
+        in_common = target @ (of_target + of_difference) + parameters[f"{first.name}.bias"]
+        own = {name: values for name, values in parameters.items() if name.startswith(f"{self._name}_")}
+        given = own, jnp.concatenate([target, in_common], axis=1), (elements.vectors, elements.shares), elements.mask
+        if any(ACTIVATIONS[layer.activation].follows for layer in self._layers):  # which see the batch, not a part of it
+            scores = whole(partial(self._scores, mask=elements.mask), *given)
+        else:
+            scores = of_elements(self._scores, *given)
         if not self._softmax:
             return jnp.where(elements.mask, scores + parameters[f"{self._output.name}.bias"], 0)
         weights = jax.nn.softmax(jnp.where(elements.mask, scores, NEVER), axis=1)
         return jnp.where(elements.mask, weights, 0)
+
+    def _scores(
+        self, parameters: Parameters, target: jax.Array, elements: tuple[jax.Array, ...], mask: jax.Array | None = None
+    ) -> jax.Array:
+        """Return the weight of each element before the output's bias, float32[...].
+
+        Args:
+            target: float32[..., width + units], what an example's elements have in common: its vector, and its share of the
+                first layer.
+            elements: their vectors and shares, as in Attended.
+        """
+        first, *others = self._layers
+        vectors, shares = elements
+        *_, of_product = jnp.split(parameters[f"{first.name}.kernel"], 4)
+        x = shares + (vectors * target[..., : self._width]) @ of_product + target[..., self._width :]
+        own = {name.rpartition(".")[2]: values for name, values in parameters.items() if name.startswith(f"{first.name}.")}
+        x = activated(first.activation, own, x, mask)
+        for layer in others:
+            x = layer.apply(parameters, x, None, mask)
+        return (x @ parameters[f"{self._output.name}.kernel"])[..., 0]
 
     def pooled(self, parameters: Parameters, target: jax.Array, elements: Attended) -> jax.Array:
         """Return the weighted sum of each history, float32[batch, width]; zeros of an empty one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,15 @@ import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
 from xpsql.algorithms.inputs import History
 from xpsql.algorithms.layers.attention import Attended, Attention
+from xpsql.algorithms.layers.dense import Parameters
+from xpsql.algorithms.layers.lookups import portable
 from xpsql.platform.errors import DataError, OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
 
 COLUMNS = "label, user, item, category, clicked_items, clicked_categories"
 RATES = "learning_rate = 0.005, vector_learning_rate = 0.1"
 WIDTH, FIELDS, LENGTH, BATCH = 6, 2, 5, 4
+TAKEN = (0, 1 / 8, 0.2, 0.5, 1)  # shares of the places of histories that have an element
 
 
 @pytest.fixture
@@ -88,6 +92,32 @@ def test_padding_has_no_weight() -> None:
     weights = np.asarray(made.weights(parameters, jnp.asarray(vectors[:, 0]), elements))
     assert not weights[:, 2:].any()
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_weights_and_gradients_are_the_same_however_many_elements_are_there() -> None:
+    width, batch, length = 4, 64, 64  # FEWEST places
+    attention = Attention("attention", 1, width, (8, 4), ("dice", "relu"), softmax=True)
+    random = np.random.default_rng(5)
+    parameters = {spec.name: jnp.asarray(random.normal(size=spec.shape), jnp.float32) for spec in attention.specs}
+    target, weights = (random.normal(size=shape).astype(np.float32) for shape in ((batch, width), (batch, length)))
+    vectors, shares = (random.normal(size=(batch, length, n)).astype(np.float32) for n in (width, 8))
+
+    def total(parameters: Parameters, target: jax.Array, vectors: jax.Array, shares: jax.Array, mask: jax.Array) -> jax.Array:
+        return (attention.weights(parameters, target, Attended(vectors, shares, mask)) * weights).sum()
+
+    chosen = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))
+    with portable():
+        whole = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))
+        expected = {share: whole(parameters, target, vectors, shares, random_mask(share, batch, length)) for share in TAKEN}
+    for share, other in expected.items():
+        found = chosen(parameters, target, vectors, shares, random_mask(share, batch, length))
+        jax.tree.map(lambda one, two: np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4), found, other)
+
+
+def random_mask(share: float, batch: int, length: int) -> NDArray[np.bool_]:
+    """Return bool[batch, length] of which so many places are set: exactly that share."""
+    mask = np.arange(batch * length) < share * batch * length
+    return np.random.default_rng(1).permutation(mask).reshape(batch, length)
 
 
 def test_it_finds_the_target_in_the_history_where_sums_of_slots_hardly_do(session: xpsql.Session, tmp_path: Path) -> None:
