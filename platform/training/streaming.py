@@ -12,6 +12,7 @@ from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelat
 from ..input.streams.sources import opened
 from .answer import unchanged
 from .segment import begin_of, taken
+from .taking import taking_of
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -36,6 +37,7 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
     Raises:
         StatementError: a new model has nothing to learn from.
     """
+    taking_of(plan, engine)  # refuses what goes with queries that end
     if plan.publish is not None:
         from .resident.staying import reside
 

@@ -26,7 +26,7 @@ def taking_of(plan: Plan, engine: Engine) -> Taking | None:
     if plan.items is None and plan.positive is None:
         return None
     if plan.stream is not None:
-        subject, remedy = (LABEL, f"WHERE {plan.positive} = 1") if plan.items is None else (ITEMS, "a join in the query")
+        subject, remedy = (LABEL, f"WHERE {plan.positive} = 1") if plan.items is None else (ITEMS, "rows with these columns")
         raise StatementError(f"{subject} goes with a query that ends, and a stream does not. Use {remedy}.", subject=subject)
     if plan.items is None:
         return Taking(plan.positive, None)

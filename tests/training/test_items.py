@@ -141,3 +141,20 @@ def test_rows_of_unknown_items_are_told_and_explained(tmp_path: Path) -> None:
 def session_count(read: str, tmp_path: Path) -> int:
     with xpsql.connect(tmp_path / "other", "duckdb", Notes()) as session:
         return int(session.sql(f"SELECT count(*) AS n FROM {read} WHERE click = 1 AND item < 5").arrow()["n"][0].as_py())
+
+
+def test_streams_have_the_features_of_items_and_take_no_clause(embedded: xpsql.Session, tmp_path: Path) -> None:
+    read = log(tmp_path)
+    embedded.sql(f"TRAIN MODEL m USING {TOWERS} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}")
+    (tmp_path / "stream").mkdir()
+    taken = embedded.sql(
+        f"SELECT user, l.item, kind, tags, price FROM {read} l JOIN ({CATALOGUE}) i ON l.item = i.item"
+    ).arrow()
+    write(taken, tmp_path / "stream" / "a.parquet", 1000)
+    stream = f"SELECT * FROM STREAM read_files('{tmp_path}/stream')"
+    for clause in (f"ITEMS ({CATALOGUE})", "LABEL price"):
+        for publish in ("WITH (until = 'available')", "PUBLISH EVERY 1 SECOND"):
+            with pytest.raises(StatementError, match=f"{clause[:5]} goes with a query that ends.*at .{clause[:5]}"):
+                embedded.sql(f"CONTINUE MODEL m {clause} {publish} AS {stream}")
+    embedded.sql(f"CONTINUE MODEL m WITH (until = 'available') AS {stream}")
+    assert embedded.models.version("m").manifest.examples == len(taken)

@@ -101,8 +101,8 @@ class Continue:
         roles = {**inherited.roles(manifest), **clauses.roles(self.given), "crosses": terms_of(manifest)}
         if self.stream is not None and "VALIDATE" not in self.given:  # of a stream no rows are held out
             roles["validate"] = None
-        if self.stream is not None and "ITEMS" not in self.given:  # its rows have the features of their items
-            roles["items"] = None
+        if self.stream is not None:  # whose rows have the features of their items, and are what was taken
+            roles |= {"items": None, "positive": None, **clauses.roles(self.given)}
         clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         return Plan(
