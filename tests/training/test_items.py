@@ -74,6 +74,8 @@ def test_items_drawn_at_random_are_told_from_and_not_counted(embedded: xpsql.Ses
     measured = embedded.sql(f"SELECT examples, mae FROM ML.EVALUATE(MODEL m, ({whole}))").arrow().to_pylist()[0]
     assert measured["examples"] == len(taken)
     assert 0 < measured["mae"] < np.log(4096 + 30)
+    described = {row["property"]: row["value"] for row in embedded.sql("DESCRIBE MODEL m").arrow().to_pylist()}
+    assert (described["label"], described["items"]) == ("click", CATALOGUE)
     call = f"ML.EVALUATE(MODEL m, (SELECT user, item, click FROM {read}), ITEMS ({CATALOGUE}), 3)"
     ranked = embedded.sql(f"SELECT examples, missing FROM {call}").arrow().to_pylist()[0]
     clicked = embedded.sql(f"SELECT count(*) AS n FROM {read} WHERE click = 1").arrow()["n"][0].as_py()

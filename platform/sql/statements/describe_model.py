@@ -58,7 +58,8 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
-    yield "label", (", ".join(manifest.labels) + (" late" if manifest.late else "")) or None
+    yield "label", (", ".join(manifest.labels) + (" late" if manifest.late else "")) or manifest.positive
+    yield "items", manifest.items
     yield "classes", ", ".join(map(str, manifest.classes)) or None
     yield "cross", ", ".join(manifest.crosses) or None
     yield from transform(manifest)
