@@ -175,7 +175,7 @@ def by_cores(run: Run) -> Iterator[Figure]:
 
 
 def many_slots(run: Run) -> Iterator[Figure]:
-    """A network over a hundred slots: those of the test rows, which are few, and crosses of pairs of them made in SQL."""
+    """A network over a hundred slots: the few of the test rows, and crosses of pairs of them made in SQL."""
     data = run.log / "test.parquet"
     with cores(1):
         run.xpsql.run(CROSSED.format(data=data))
@@ -304,16 +304,16 @@ def spark(run: Run) -> Iterator[Figure]:
 
 def solver(run: Run) -> Iterator[Figure]:
     """All examples at once, beside MLlib."""
-    yield from told([sys.executable, "-m", "benchmarks.solver", run.log / "train.parquet", run.folder / "solver"], run, 5.0)
+    yield from reported([sys.executable, "-m", "benchmarks.solver", run.log / "train.parquet", run.folder / "solver"], run, 5.0)
 
 
 def words(run: Run) -> Iterator[Figure]:
     """Sequences, beside gensim."""
     number = QUICK_ROWS if run.quick else SEQUENCES
-    yield from told([sys.executable, "-m", "benchmarks.words", run.folder / "words", str(number)], run, 0.7)
+    yield from reported([sys.executable, "-m", "benchmarks.words", run.folder / "words", str(number)], run, 0.7)
 
 
-def told(command: list[str | Path], run: Run, wanted: float) -> Iterator[Figure]:
+def reported(command: list[str | Path], run: Run, wanted: float) -> Iterator[Figure]:
     """Run a command on one core, with the number of rounds, and yield what it prints; `wanted` is the least ratio."""
     with cores(1):
         lines = measure([*command, str(run.rounds)]).output.splitlines()

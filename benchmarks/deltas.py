@@ -2,8 +2,9 @@
 
     python -m benchmarks.deltas [--rows 10000000] [--versions 1000] [--folder FOLDER]
 
-Printed, a line each: value, unit, name. Of the rows, which are those of xftrl, 1 % change between two versions, at random. What
-is done with them is what a training that stays does at a publication and beside it, by the same functions; nothing is learned.
+Printed, a line each: value, unit, name. Of xftrl's rows, 1 % change between two versions, at random. What
+is done with them is what a resident training does at a publication and in the background, by the same functions; nothing is
+learned.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def measured(cut: bool, num_shards: int, steps: int) -> None:
     shards = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands]
     made = program(cut)
 
-    def told() -> np.ndarray[Any, Any]:
+    def reported() -> np.ndarray[Any, Any]:
         lines = []
         for shard in shards:
             assert shard.stdin
@@ -113,15 +113,15 @@ def measured(cut: bool, num_shards: int, steps: int) -> None:
         with RemoteClient(addresses, SECRET) as client:
             for number in range(WARM_UP):
                 step(client, made, number)
-            before, began = told(), time.monotonic()
+            before, began = reported(), time.monotonic()
             for number in range(steps):
                 step(client, made, number)
-            seconds, spent = (time.monotonic() - began) / steps, (told() - before) / steps
+            seconds, spent = (time.monotonic() - began) / steps, (reported() - before) / steps
             client.pull(np.arange(4, dtype=np.uint64), 64)
-            before = told()
+            before = reported()
             for _ in range(steps):
                 client.pull(np.arange(4, dtype=np.uint64), 64)
-            idle = (told() - before) / steps
+            idle = (reported() - before) / steps
     finally:
         for shard in shards:
             assert shard.stdin

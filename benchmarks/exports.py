@@ -1,4 +1,4 @@
-"""Exports: how long ONNX Runtime takes to load rows that are mapped, and to find those of keys, whose pages are in memory.
+"""Exports: how long ONNX Runtime takes to load mapped rows, and to look up keys whose pages are in memory.
 
 python -m benchmarks.exports [rows]: 10 million rows of 16 floats, if nothing is said.
 """

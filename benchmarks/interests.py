@@ -156,7 +156,7 @@ def measure(log: str, name: str, using: str, seed: int, train: Path, test: Path)
     return {"log": log, "model": name, "seed": seed, "auc": found, "seconds": time.process_time() - began}
 
 
-def told(results: Path) -> None:
+def reported(results: Path) -> None:
     """Print the means over seeds."""
     found = defaultdict[tuple[str, str], list[tuple[list[float], float]]](list)
     for line in results.read_text(encoding="utf-8").splitlines():
@@ -184,7 +184,7 @@ def main(folder: Path, results: Path, logs: list[str], seeds: int) -> None:
                     line = json.dumps(measure(log, name, using, seed, train, test))
                     with results.open("a", encoding="utf-8") as file:
                         file.write(line + "\n")
-    told(results)
+    reported(results)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def kind(field: pa.Field) -> pa.DataType:
     return field.type.value_type if pa.types.is_dictionary(field.type) else field.type
 
 
-def serve(told: Connection, values: Sequence[bytes], partitions: int) -> None:
+def serve(reported: Connection, values: Sequence[bytes], partitions: int) -> None:
     """Produce events to a broker in this process, then tell what that took; broker and producer end when nobody listens."""
     from confluent_kafka import Producer
 
@@ -53,9 +53,9 @@ def serve(told: Connection, values: Sequence[bytes], partitions: int) -> None:
         for value in values:
             producer.produce(TOPIC, value, None, partition)
         assert producer.flush(60) == 0
-    told.send((cluster.bootstrap, time.perf_counter() - begin, time.process_time()))
-    while told.poll(60 * MINUTES) and told.recv():
-        told.send(time.process_time())
+    reported.send((cluster.bootstrap, time.perf_counter() - begin, time.process_time()))
+    while reported.poll(60 * MINUTES) and reported.recv():
+        reported.send(time.process_time())
 
 
 def main() -> None:

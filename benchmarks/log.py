@@ -1,4 +1,4 @@
-"""Make a log like those of display advertising: 13 integer and 26 string columns, a few of them with millions of values.
+"""Make a log like display advertising's: 13 integer and 26 string columns, a few of them with millions of values.
 
 Ranks of each column follow a Zipf law. The label is drawn from a logistic model that knows only some columns and only part of
 their values, so a learner has to tell them from noise, and in which some pairs of columns interact. Who knew the model would

@@ -4,7 +4,7 @@
 
 Trains on the Parquet FILE in one process. Shards do what is asked of them at once, but each answer comes M milliseconds after
 its request, as from another machine; pulls are D batches ahead, and see what was pushed before they were sent, as there.
-Printed: seconds of learning; those of pulls, pushes and computing, summed over workers; and the AUC on TEST.
+Printed: seconds of learning; seconds of pulls, pushes and computing, summed over workers; and the AUC on TEST.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def talkingdata(folder: Path) -> Split:
 
 
 def flights(folder: Path) -> Split:
-    """Return the flights that left New York in 2013, in order of departure, those of November and December to test on.
+    """Return the flights that left New York in 2013, in order of departure, with November and December as the test set.
 
     The label is whether a flight arrived more than 15 minutes late. Those that did not arrive are left out.
 

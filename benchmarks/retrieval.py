@@ -116,8 +116,8 @@ def lines(folder: Path, passes: int) -> Iterator[str]:
             yield f"| {what} | {' | '.join(f'{one:.4f}' for one in found)} | {seconds:.0f} s |"
             if what.startswith("tdm"):
                 recall, every, few = all_leaves(session, last, items)
-                told = f"{every} leaves in place of {few} nodes"
-                yield f"| {what}, all leaves | {' | '.join(f'{one:.4f}' for one in recall)} | {told} |"
+                reported = f"{every} leaves in place of {few} nodes"
+                yield f"| {what}, all leaves | {' | '.join(f'{one:.4f}' for one in recall)} | {reported} |"
 
 
 if __name__ == "__main__":

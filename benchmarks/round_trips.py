@@ -1,6 +1,6 @@
 """Measure round trips of one request at a time: client and server in two processes on one core, microseconds.
 
-A request carries uint64 keys, its answer as many float32. xpsql's are typed calls after a handshake; those of the others are
+A request carries uint64 keys, its answer as many float32. xpsql's are typed calls after a handshake; the others' are
 bare messages: ZeroMQ's REQ and REP sockets, a stream of Arrow Flight's DoExchange, and MPI's send and receive.
 
     python -m benchmarks.round_trips xpsql | zeromq | flight | mpi

@@ -6,7 +6,7 @@
 FOLDER has `amazon_videogames_sasrec/Video.txt.gz`: lines of a user and an item, in order of time (Kang and McAuley,
 "Self-Attentive Sequential Recommendation", ICDM 2018). The last item of each user is left out; it is looked for among the items
 nearest to the mean vector of the user's last items. gensim, from the extra `bench`, learns with the same dimensions, window,
-negatives and passes; its words are counted as ours, all those of the sequences times passes.
+negatives and passes; its words are counted as ours: all words of the sequences, times passes.
 
 The second form prints the recall of learning rates and batch sizes where the last item but one is left out and looked for, and
 the last one is in no sequence: what the defaults of `word2vec` were chosen by.

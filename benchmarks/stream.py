@@ -54,8 +54,8 @@ def windows(data: Path, folder: Path, operators: str) -> list[dict[str, Any]]:
         clauses = f"TIME ts {operators} EVALUATE EVERY 20 BATCHES ON 5 BATCHES"
         query = f"SELECT * FROM parquet.`{data}`"
         session.sql(f"TRAIN MODEL m USING xftrl {clauses} WITH (batch_size = 2048, workers = 1) AS {query}")
-        told = "SELECT rows, memory_bytes, auc FROM ML.TRAINING_INFO(MODEL m) WHERE window IS NOT NULL"
-        found: list[dict[str, Any]] = session.sql(told).arrow().to_pylist()
+        reported = "SELECT rows, memory_bytes, auc FROM ML.TRAINING_INFO(MODEL m) WHERE window IS NOT NULL"
+        found: list[dict[str, Any]] = session.sql(reported).arrow().to_pylist()
         return found
 
 
@@ -70,8 +70,8 @@ def plot(file: str, curves: dict[str, list[dict[str, Any]]], rows: int) -> None:
     figure, axes = pyplot.subplots(1, 3, figsize=(10, 2.8), layout="constrained")
     panels = {"features, millions": ("features", 1e6), "memory, MB": ("memory_bytes", 2**20), "AUC of windows": ("auc", 1)}
     for axis, (title, (name, unit)) in zip(axes, panels.items(), strict=True):
-        for (label, told), color in zip(curves.items(), ("#8a8f98", "#1f6feb"), strict=True):
-            values = np.array([window[name] / unit for window in told])
+        for (label, reported), color in zip(curves.items(), ("#8a8f98", "#1f6feb"), strict=True):
+            values = np.array([window[name] / unit for window in reported])
             if name == "auc":  # a window has 10,240 examples: the mean of ten shows the course
                 values = np.convolve(values, np.ones(10) / 10, "valid")
             axis.plot(np.linspace(0, rows / 1e6, len(values)), values, label=label, color=color)

@@ -34,7 +34,7 @@ from xpsql.warehouse.manifest import Manifest
 PARTITIONS = 64
 TICK_SECONDS = 0.1
 SETTLE_SECONDS = 12.0
-"""From the last message until the training is told to end: a publication or two."""
+"""From the last message until the training is asked to stop: a publication or two."""
 ROUNDS = 3
 JOB = "CONTINUE MODEL stream WITH (until = 'available') AS SELECT * FROM STREAM parquet.`{data}`"
 
@@ -77,7 +77,7 @@ def idle(data: Path, warehouse: Path) -> Iterator[tuple[float, str, str]]:
     yield done.cpu_seconds, "s", "a job that finds nothing new, CPU"
 
 
-def serve(told: Connection, values: Sequence[bytes], rate: float, seconds: float) -> None:
+def serve(reported: Connection, values: Sequence[bytes], rate: float, seconds: float) -> None:
     """Produce events at a rate to a broker in this process, then tell what was produced when."""
     from confluent_kafka import Producer
 
@@ -95,14 +95,14 @@ def serve(told: Connection, values: Sequence[bytes], rate: float, seconds: float
         sent.append(Sent(now, partition, stops[partition], each))
 
     tick(0)
-    told.send(cluster.bootstrap)
-    told.recv()
+    reported.send(cluster.bootstrap)
+    reported.recv()
     begin, before = time.time(), time.process_time()
     for number in range(1, round(seconds / TICK_SECONDS)):
         time.sleep(max(0.0, begin + number * TICK_SECONDS - time.time()))
         tick(number)
-    told.send((sent, time.process_time() - before, time.time() - begin))
-    told.recv()
+    reported.send((sent, time.process_time() - before, time.time() - begin))
+    reported.recv()
 
 
 def reached(manifest: Manifest, partition: int) -> int:
@@ -119,10 +119,10 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
     process.start()
     source = f"read_kafka(bootstrapServers => '{here.recv()}', subscribe => '{TOPIC}', schema => '{columns}')"
     settings = "WITH (batch_size = 4096, checkpoint_seconds = 0)"
-    told: list[tuple[list[Sent], float, float]] = []
+    reported: list[tuple[list[Sent], float, float]] = []
 
     def wait() -> None:
-        told.append(here.recv())
+        reported.append(here.recv())
         time.sleep(SETTLE_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
@@ -135,7 +135,7 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
         session.sql(f"CONTINUE MODEL live PUBLISH EVERY 5 SECONDS {settings} AS SELECT * FROM STREAM {source}")
         cpu = time.process_time() - cpu
         made = [version.manifest for version in session.models.versions("live")]
-    (sent, producing, took), waits = told[0], []
+    (sent, producing, took), waits = reported[0], []
     for one in sent[1:]:
         known = (m.finished for m in made if m.finished and reached(m, one.partition) >= one.stop)
         waits.append(min((at.timestamp() for at in known), default=math.inf) - one.time)

@@ -1,4 +1,4 @@
-"""Figures of the transport: round trips beside those of other transports, and shards beside ps-lite's."""
+"""Figures of the transport: round trips beside other transports', and shards beside ps-lite's."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     python -m benchmarks.tuning TRAIN TEST [--each]
 
 TRAIN and TEST are Parquet files of benchmarks.log. --each trains all 16 candidates, each alone, too. Each way runs twice and
-the second is told: the first compiles.
+the second is reported: the first compiles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POINTS = chosen(
 
 
 def cpu(session: xpsql.Session, statement: str) -> float:
-    """Run a statement and return its CPU seconds, those of all threads."""
+    """Run a statement and return its CPU seconds, of all threads."""
     before = os.times()
     session.sql(statement)
     after = os.times()

@@ -12,15 +12,15 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(IMPORTED)
 
 
-def received(told: Connection) -> Any:
-    """Return the next thing told; None where there is nothing more, or a kill has cut it."""
+def received(reported: Connection) -> Any:
+    """Return the next message; None where there is none, or a kill has cut it."""
     try:
-        return told.recv()
+        return reported.recv()
     except (EOFError, OSError):
         return None
 
 
-def everything(told: Connection) -> list[Any]:
+def everything(reported: Connection) -> list[Any]:
     """Return all that is left to receive from a process that has ended."""
-    with told:
-        return list(iter(lambda: received(told), None))
+    with reported:
+        return list(iter(lambda: received(reported), None))

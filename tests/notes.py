@@ -1,4 +1,4 @@
-"""A reporter that keeps what it is told, for tests to read."""
+"""A reporter that keeps what is reported, for tests to read."""
 
 from xpsql.platform.progress import SilentReporter
 

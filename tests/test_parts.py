@@ -38,7 +38,7 @@ class HalveOptions:
 def make_halve(options: HalveOptions) -> None:
     """Halve every gradient.
 
-    Not told by SHOW.
+    Not shown by SHOW.
     """
 
 
@@ -137,7 +137,7 @@ def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message:
         ("unscored", r"Algorithm unscored fails at .*test_parts\.py, line \d+: KeyError: 'x'"),
     ],
 )
-def test_what_a_plugin_does_wrong_is_told_with_its_name_and_file(tmp_path: Path, using: str, message: str) -> None:
+def test_what_a_plugin_does_wrong_is_reported_with_its_name_and_file(tmp_path: Path, using: str, message: str) -> None:
     with xpsql.connect(tmp_path, "duckdb", SilentReporter()) as session, pytest.raises(StatementError, match=message):
         session.sql(f"TRAIN MODEL m USING {using} AS SELECT id % 2 AS label, id % 7 AS x FROM range(100)")
 

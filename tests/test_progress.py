@@ -58,7 +58,7 @@ def test_a_bar_shows_what_else_is_measured_below_it() -> None:
     assert below.strip() == "gauc 0.6000, features 1,200"
 
 
-def test_work_of_unknown_size_is_told() -> None:
+def test_work_of_unknown_size_is_reported() -> None:
     stream = io.StringIO()
     reporter = LogReporter(stream, interval_seconds=0.0, clock=iter([1.0, 2.0]).__next__)
     reporter.start("ML.PREDICT", None)

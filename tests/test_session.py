@@ -225,7 +225,9 @@ def test_spark_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("version", "taken"), [("3.5.3", False), ("3.5.3+amzn.1", False), ("3.5.4+amzn.0", True), ("4.0.0rc1", True)]
 )
-def test_versions_of_vendors_are_told_by_their_numbers(monkeypatch: pytest.MonkeyPatch, version: str, taken: bool) -> None:
+def test_versions_of_vendors_are_distinguished_by_their_numbers(
+    monkeypatch: pytest.MonkeyPatch, version: str, taken: bool
+) -> None:
     monkeypatch.setattr(pyspark, "__version__", version)
     if taken:
         require_pyspark()

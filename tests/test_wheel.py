@@ -59,7 +59,7 @@ def test_an_installed_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Pa
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)], check=True
     )
-    # The dependencies are those of this environment: a path in a .pth file adds them, and not what is installed there editable.
+    # The dependencies come from this environment: a path in a .pth file adds them, and not what is installed there editable.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     done = subprocess.run([home / "bin" / "python", "-c", PROGRAM], cwd=tmp_path, env=clean, capture_output=True, text=True)

@@ -85,7 +85,7 @@ TimeFromTicks = lambda ticks: TimestampFromTicks(ticks).time()  # noqa: E731
 
 
 def connect(warehouse: str | Path | None = None, **options: Any) -> Connection:
-    """Open a connection; the arguments are those of `xpsql.connect`."""
+    """Open a connection; it takes the arguments of `xpsql.connect`."""
     try:
         return Connection(open_session(warehouse, **{"reporter": SilentReporter(), **options}))
     except XpsqlError as error:

@@ -56,8 +56,8 @@ def torch_like(module: str, dim: int) -> Callable[[Path, Path], Trained]:
     def measured(log: Path, folder: Path) -> Trained:
         rows = (str(log / f"{name}.parquet") for name in ("train", "test"))
         command = [sys.executable, "-m", f"benchmarks.peers.{module}", *rows, str(dim), str(time.monotonic())]
-        told = json.loads(measure(command).output.splitlines()[-1])
-        return Trained(told["seconds"], told["cpu_seconds"], told["auc"])
+        reported = json.loads(measure(command).output.splitlines()[-1])
+        return Trained(reported["seconds"], reported["cpu_seconds"], reported["auc"])
 
     return measured
 

@@ -60,5 +60,5 @@ def main(learn: Learn) -> None:
     predict = learn(ids, labels, int(dim))
     ended, used = time.monotonic(), time.process_time()
     ids, labels = read(Path(test))
-    told = {"seconds": ended - float(began), "learning": ended - start, "cpu_seconds": used}
-    print(json.dumps({**told, "auc": auc(labels == 1, predict(ids).astype(np.float64))}))
+    reported = {"seconds": ended - float(began), "learning": ended - start, "cpu_seconds": used}
+    print(json.dumps({**reported, "auc": auc(labels == 1, predict(ids).astype(np.float64))}))

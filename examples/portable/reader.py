@@ -49,7 +49,7 @@ class RowsFile:
 
 
 class Model:
-    """An export, whose rows stay on disk; of a delta over those of `base`."""
+    """An export, whose rows stay on disk; a delta is read over the rows of `base`."""
 
     def __init__(self, folder: Path, base: Model | None = None) -> None:
         if not (folder / "READY").exists():

@@ -21,7 +21,7 @@ class Feature(NamedTuple):
 
 
 def random_inputs(intercept: bool = True) -> Inputs:
-    """Return a batch of LAYOUT; the intercept's row is 15, rows 16 to 18 are those of dense inputs."""
+    """Return a batch of LAYOUT; the intercept's row is 15, rows 16 to 18 belong to dense inputs."""
     random = np.random.default_rng(0)
     lines = [random.integers(0, 10, (2, BATCH)), *([np.full((1, BATCH), 15)] if intercept else [])]
     return Inputs(

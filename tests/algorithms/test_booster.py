@@ -102,8 +102,10 @@ def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Ses
     pulled = Weights(first, 0, 1).pull(np.empty(0, np.uint64), 1)
     assert set(pulled.dense) == kept - boosters
     described = session.sql("DESCRIBE MODEL m").arrow().to_pylist()
-    told = {row["property"]: row["value"] for row in described if row["property"].startswith("dense ")}
-    assert {f"dense {key}" for key in boosters} == {key for key, value in told.items() if value.endswith("for training alone")}
+    reported = {row["property"]: row["value"] for row in described if row["property"].startswith("dense ")}
+    assert {f"dense {key}" for key in boosters} == {
+        key for key, value in reported.items() if value.endswith("for training alone")
+    }
     score = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{path}`))"
     assert np.isfinite(session.sql(score).arrow()["predicted_label"].to_numpy()).all()
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'out'}' FORMAT parquet")

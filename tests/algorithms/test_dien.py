@@ -109,7 +109,7 @@ def test_the_auxiliary_loss_is_that_of_the_paper_without_elements_of_the_same_hi
     found = jax.jit(auxiliary_loss)(evolved, jnp.asarray(KEY))
     drawn, refused = np.asarray(drawn_elements(jnp.asarray(MASK), jnp.asarray(KEY))), 0
     for example in range(BATCH):
-        told = []
+        reported = []
         for place in range(LENGTH - 1):
             if MASK[example, place] and MASK[example, place + 1]:
                 loss = np.log1p(np.exp(-states[example, place] @ X[example, place + 1]))
@@ -119,8 +119,8 @@ def test_the_auxiliary_loss_is_that_of_the_paper_without_elements_of_the_same_hi
                     refused += 1
                 else:
                     loss += np.log1p(np.exp(states[example, place] @ X[other, at]))
-                told.append(loss)
-        np.testing.assert_allclose(found[example], np.mean(told) if told else 0, rtol=1e-4)
+                reported.append(loss)
+        np.testing.assert_allclose(found[example], np.mean(reported) if reported else 0, rtol=1e-4)
     assert refused
     assert not np.asarray(auxiliary_loss(evolved, None)).any()
 

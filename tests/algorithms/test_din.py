@@ -174,7 +174,7 @@ def test_a_continued_model_reads_as_before(session: xpsql.Session, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "reported"),
     [
         ("history = (clicked_items)", "Option target of algorithm din expects one or more slots, like target = "),
         ("target = (item)", "Option history of algorithm din expects one or more slots, like history = "),
@@ -192,10 +192,10 @@ def test_a_continued_model_reads_as_before(session: xpsql.Session, tmp_path: Pat
     ],
 )
 def test_options_that_name_no_history_are_refused_at_their_place(
-    session: xpsql.Session, tmp_path: Path, options: str, told: str
+    session: xpsql.Session, tmp_path: Path, options: str, reported: str
 ) -> None:
     path = write(interests(20), tmp_path / "log.parquet")
-    with pytest.raises((StatementError, OptionError), match=told) as raised:
+    with pytest.raises((StatementError, OptionError), match=reported) as raised:
         train(session, "m", f"din ({options})", path, settings="seed = 1")
     assert raised.value.position is not None
 

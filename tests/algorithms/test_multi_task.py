@@ -166,7 +166,7 @@ def test_experts_learn_both_labels_and_go_on(session: xpsql.Session, tmp_path: P
     assert auc(found["buy"].to_numpy(), found["predicted_buy"].to_numpy()) > 0.65
 
 
-def test_labels_that_contradict_the_chain_are_told_with_a_row(session: xpsql.Session, tmp_path: Path) -> None:
+def test_labels_that_contradict_the_chain_are_reported_with_a_row(session: xpsql.Session, tmp_path: Path) -> None:
     table = funnel(200, 1)
     buy = table["buy"].to_numpy().copy()
     at = int(np.argmin(table["click"].to_numpy()))

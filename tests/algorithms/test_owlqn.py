@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> Log:
 
 
 def learned(session: xpsql.Session, log: Log, statement: str, query: str = "* EXCEPT (price)") -> tuple[Doubles, float]:
-    """Return the weights after a training, those of cities last, and the intercept."""
+    """Return the weights after a training, cities' last, and the intercept."""
     session.sql(f"TRAIN OR REPLACE MODEL m USING {statement} AS SELECT {query} FROM parquet.`{log.path}`")
     cities = session.sql(
         f"SELECT w.weight FROM (SELECT id FROM range({CITIES})) c JOIN ML.WEIGHTS(MODEL m) w "
@@ -199,7 +199,7 @@ def test_the_search_ends_at_the_least_of_a_quadratic_with_kinks() -> None:
         return float(rest @ rest) / 2, a.T @ rest
 
     steps: list[Any] = []
-    found = minimise(function, np.zeros(8), l1, np.full(8, np.inf), 200, 0.0, 5, lambda *told: steps.append(told))
+    found = minimise(function, np.zeros(8), l1, np.full(8, np.inf), 200, 0.0, 5, lambda *reported: steps.append(reported))
     _, gradient = function(found)
     np.testing.assert_allclose(pseudo_gradient(found, gradient, l1), 0, atol=1e-4)
     assert (found == 0).any()

@@ -59,8 +59,8 @@ def test_pairs_are_learned_from_a_short_log_and_a_version_tells_its_rates(tmp_pa
         (row,) = rows(session, f"SELECT auc FROM ML.EVALUATE(MODEL m, (SELECT * FROM {log} WHERE number >= 30000))")
         assert row["auc"] > least
         if algorithm != "xnn":
-            told = rows(session, "SELECT option, value, given FROM ML.OPTIONS(MODEL m) WHERE option LIKE '%alpha'")
-            assert told == [
+            reported = rows(session, "SELECT option, value, given FROM ML.OPTIONS(MODEL m) WHERE option LIKE '%alpha'")
+            assert reported == [
                 {"option": "alpha", "value": "2.0", "given": False},
                 {"option": "vector_alpha", "value": "0.4", "given": False},
             ]

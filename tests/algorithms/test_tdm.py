@@ -91,7 +91,7 @@ def test_new_items_get_leaves_and_are_found_and_old_ones_keep_theirs(session: xp
     assert recall(session, "narrow") > before - 0.1
 
 
-def test_items_in_no_leaf_are_told_and_not_found(session: xpsql.Session) -> None:
+def test_items_in_no_leaf_are_reported_and_not_found(session: xpsql.Session) -> None:
     items = "(SELECT * FROM VALUES (1, 'k1'), (777777, 'k1'), (7, 'k1') AS t(item, kind))"
     found = session.sql(f"SELECT item FROM ML.RECOMMEND(MODEL wide, (SELECT array(13) AS had), 3, ITEMS {items})").arrow()
     assert set(found["item"].to_pylist()) == {1, 7}

@@ -128,8 +128,13 @@ def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) 
     scores = vectors[users] @ vectors[items].T / 0.5
     if correction == "logq":
         scores -= np.log([12, 4, 1, 12, 2])  # with those of this batch that weigh something
-    told = {0: [0, 1], 1: [0, 1, 2, 3], 2: [1, 2, 3], 3: [1, 2, 3]}  # not a user's other items, nor the same item, nor weight 0
-    expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in told.items()]
+    reported = {
+        0: [0, 1],
+        1: [0, 1, 2, 3],
+        2: [1, 2, 3],
+        3: [1, 2, 3],
+    }  # not a user's other items, nor the same item, nor weight 0
+    expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in reported.items()]
     np.testing.assert_allclose(loss(options, users, items, weight, counts)[:4], expected, rtol=1e-4)
 
 
@@ -143,8 +148,8 @@ def test_random_items_are_negatives_by_how_often_each_is_expected(correction: st
     scores = vectors[users[:2]] @ vectors[items].T / 0.5
     if correction == "logq":  # of 22 rows so far two are in the batch; of 8 items each random one is expected 2 / 8 times
         scores -= np.log(np.array([11, 4, 0, 4, 2]) * 2 / 22 + 0.25)
-    told = {0: [0, 1, 3, 4], 1: [0, 1, 4]}  # not its own item
-    expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in told.items()]
+    reported = {0: [0, 1, 3, 4], 1: [0, 1, 4]}  # not its own item
+    expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in reported.items()]
     found = loss(options, users, items, weight, counts, 0.25)
     np.testing.assert_allclose(found[:2], expected, rtol=1e-4)
     assert not found[3:].any()

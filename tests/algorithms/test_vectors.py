@@ -83,7 +83,7 @@ def auc(session: xpsql.Session, version: int, more: str = "", rows: str = "new")
     return float(found["auc"][0].as_py())
 
 
-def test_pictures_that_no_example_had_are_told_by_their_vectors(session: xpsql.Session) -> None:
+def test_pictures_that_no_example_had_are_distinguished_by_their_vectors(session: xpsql.Session) -> None:
     assert auc(session, 1) > 0.9
     with_ids_alone = f"TRAIN MODEL ids USING {USING} WITH (share = (clicked AS image)) AS SELECT {COLUMNS} FROM log"
     session.sql(with_ids_alone)
@@ -120,7 +120,7 @@ def test_spark_learns_and_scores_the_same(session: xpsql.Session, folder: Path, 
     np.testing.assert_allclose(np.sort(there), np.sort(here), rtol=1e-4, atol=1e-6)
 
 
-def test_a_vector_is_computed_once_for_all_that_have_it_and_a_lacking_one_is_told_apart(session: xpsql.Session) -> None:
+def test_a_vector_is_computed_once_for_all_that_have_it_and_a_lacking_one_is_distinguished(session: xpsql.Session) -> None:
     version = session.models.version("m", 1)
     table = SideTable(located(columns_from(version.manifest), version.manifest, version).sides[0])
     made = SideRows(table, np.array([FIRST + 7, NONE, LACKING, FIRST + 7, FIRST + 3], np.int32)).inputs(8)

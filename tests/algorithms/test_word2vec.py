@@ -157,6 +157,6 @@ def test_explain_estimates_the_features_of_a_log_that_begins_without_features(
     session: xpsql.Session, tmp_path: Path, sequences: list[list[str]], features: int
 ) -> None:
     path = write(pa.table({"items": pa.array(sequences, pa.list_(pa.string()))}), tmp_path / "log.parquet")
-    told = session.sql(f"EXPLAIN TRAIN MODEL m USING word2vec AS SELECT * FROM parquet.`{path}`").arrow().to_pylist()
-    values = {row["property"]: row["value"] for row in told}
+    reported = session.sql(f"EXPLAIN TRAIN MODEL m USING word2vec AS SELECT * FROM parquet.`{path}`").arrow().to_pylist()
+    values = {row["property"]: row["value"] for row in reported}
     assert f"for {features} features" in values["estimated memory"]

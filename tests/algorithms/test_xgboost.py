@@ -159,7 +159,7 @@ def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tm
     assert booster.num_boosted_rounds() == 40
 
 
-def test_weights_of_0_throughout_are_told(session: xpsql.Session, log: Log) -> None:
+def test_weights_of_0_throughout_are_reported(session: xpsql.Session, log: Log) -> None:
     statement = TRAIN.format(log.path).replace("AS SELECT *", "WEIGHT w AS SELECT *, 0 AS w")
     with pytest.raises(TrainingError, match="WEIGHT must not be 0 throughout") as raised:
         session.sql(statement)

@@ -29,12 +29,12 @@ def test_tools_are_compared_where_they_are_installed_and_named_where_not(
 ) -> None:
     here = Peer("Here", "json", lambda log, folder: Trained(10.0, 8.0, 0.7), "fm", 2.5)
     monkeypatch.setattr(figures, "PEERS", (here, here._replace(name="Away", needs="no_such_program")))
-    told = list(beside({"fm": Measured(2.0, 4.0, 0, "")}, 1000, tmp_path, tmp_path, 1))
-    found = {line.name: line.value for line in told if isinstance(line, Figure)}
+    reported = list(beside({"fm": Measured(2.0, 4.0, 0, "")}, 1000, tmp_path, tmp_path, 1))
+    found = {line.name: line.value for line in reported if isinstance(line, Figure)}
     assert found["Here: one core"] == 100
     assert found["fm: times Here"] == 5
     assert found["fm: times Here, CPU"] == 2
-    assert [line.text for line in told if isinstance(line, Note)] == [
+    assert [line.text for line in reported if isinstance(line, Note)] == [
         "Away: not installed (ModuleNotFoundError: No module named 'no_such_program')"
     ]
 

@@ -1,8 +1,8 @@
 """Trainings whose driver is killed, and resumed by another: `python -m tests.chaos.driver FOLDER --times 20`.
 
 A process trains; it is killed with `kill -9` at a moment drawn from the seed, and another one resumes the model, which may be
-killed as well. When it ends by itself, the invariants are checked, and with bsp the rows compared with those of a training that
-nobody disturbed.
+killed as well. When it ends by itself, the invariants are checked, and with bsp the rows compared with the rows of a training
+that nobody disturbed.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A process trains; it is killed with `kill -9`, at moments drawn from the seed, and others resume the model and are killed as
 well, until one ends by itself. Then counts are compared with the data, and with one worker or bsp the rows, bit by bit, with
-those of a training that nobody disturbed.
+the rows of an undisturbed training.
 """
 
 from __future__ import annotations

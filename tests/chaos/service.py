@@ -40,13 +40,13 @@ def serving(folder: Path) -> Iterator[int]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            told = []
+            reported = []
             for line in process.stderr:
-                told.append(line)
+                reported.append(line)
                 if line.startswith("Serving m "):
                     break
             else:
-                raise AssertionError(told)
+                raise AssertionError(reported)
             yield port
         finally:
             process.kill()

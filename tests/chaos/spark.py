@@ -2,7 +2,7 @@
 
 A fault is what is killed: worker, shard, executor of a worker, executor of a shard, several joined by "+"; and when: "@any",
 "@checkpoint", "@recovery" or "@saving". Trainings follow each other until there were `--times` kills; after each
-the invariants are checked, and with bsp the rows compared with those of an undisturbed training.
+the invariants are checked, and with bsp the rows compared with an undisturbed training's.
 Prints a line of JSON for each training, and a line of a table at the end.
 """
 

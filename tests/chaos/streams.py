@@ -1,7 +1,7 @@
-"""Jobs and trainings that stay, over a topic, while processes die and brokers fail: `python -m tests.chaos.streams FOLDER`.
+"""Jobs and resident trainings, over a topic, while processes die and brokers fail: `python -m tests.chaos.streams FOLDER`.
 
-Messages come to a topic of three brokers; a process learns them, as a job or as a training that stays, and meets a fault at a
-moment drawn from the seed. The next process goes on. In the end the counts of every feature are compared with those of the
+Messages come to a topic of three brokers; a process learns them, as a job or as a resident training, and meets a fault at a
+moment drawn from the seed. The next process goes on. In the end the counts of every feature are compared with the counts of the
 topic, in which some messages are twice where their producer sent them twice.
 """
 

@@ -38,5 +38,5 @@ def name_of(row: str) -> str:
 
 
 if __name__ == "__main__":
-    told = [line.rstrip() for line in sys.stdin if line.startswith("|")]
-    PAGE.write_text(merged(PAGE.read_text(encoding="utf-8"), sys.argv[1], told), encoding="utf-8")
+    reported = [line.rstrip() for line in sys.stdin if line.startswith("|")]
+    PAGE.write_text(merged(PAGE.read_text(encoding="utf-8"), sys.argv[1], reported), encoding="utf-8")

@@ -45,12 +45,12 @@ class Begun(Notes):
 
 def train(tmp_path: Path, options: str, begun: Callable[[], None] = lambda: None) -> list[str]:
     """Train with a checkpoint every few milliseconds, check the counts, and return the notes."""
-    log, told = write_log(tmp_path / "log.parquet", 5000), Begun(begun)
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", told) as session:
+    log, reported = write_log(tmp_path / "log.parquet", 5000), Begun(begun)
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", reported) as session:
         session.sql(f"""TRAIN MODEL m USING xftrl WITH (batch_size = 64, passes = 4, checkpoint_seconds = 0.01, {options})
                         AS SELECT * FROM parquet.`{log}`""")
         assert mistakes(session, log, 4) == []
-    return told.notes
+    return reported.notes
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")

@@ -90,10 +90,10 @@ class Tasks:
             recovered(self_, why, seconds)
             self._begun["any"].set()
 
-        def written(self_: tasks.ScoringDriver, told: tasks.RowsWritten) -> Any:
-            if told.whole:
+        def written(self_: tasks.ScoringDriver, reported: tasks.RowsWritten) -> Any:
+            if reported.whole:
                 self._begun["any"].set()
-            return wrote(self_, told)
+            return wrote(self_, reported)
 
         def called(self_: remote.RemoteClient, call: Any, request: Any, seconds: float) -> Any:
             if call is SAVE:
@@ -158,7 +158,7 @@ def executor_of(process: int) -> int | None:
 
 
 class Killer(threading.Thread):
-    """Kills what it is told to, one fault after the other.
+    """Kills what it is asked to, one fault after the other.
 
     Args:
         pause_seconds: least and most seconds between a moment and the kill.

@@ -1,4 +1,4 @@
-"""A network is tried by the command, and its first fault told at its line."""
+"""A network is tried by the command, and its first fault is reported at its line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_inputs_and_arguments_are_those_that_the_command_names(tmp_path: Path) -
         ("x.slots @", [], "The network fails at net.py, line 16: TypeError"),
     ],
 )
-def test_a_fault_is_told_and_the_exit_code_is_1(
+def test_a_fault_is_reported_and_the_exit_code_is_1(
     changed: str, arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

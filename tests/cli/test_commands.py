@@ -78,8 +78,8 @@ def test_a_failed_statement_shows_its_line_with_a_caret(xpsql: Command, tmp_path
     result = xpsql("run", str(file))
     assert result.exit_code == 1
     assert result.stdout == ""
-    told, *excerpt = result.stderr.splitlines()
-    assert told.startswith(f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: ")
+    reported, *excerpt = result.stderr.splitlines()
+    assert reported.startswith(f"Error ({file}, line 3, column 9): There is no algorithm 'xftlr'. Did you mean xftrl? Valid: ")
     assert excerpt == [
         "    3 |   USING xftlr AS SELECT 1",
         "      |         ^^^^^",
@@ -116,9 +116,9 @@ def test_an_unknown_model_names_its_statement(xpsql: Command) -> None:
 
 
 def test_an_error_that_is_not_ours_is_one_line_unless_debugging(xpsql: Command) -> None:
-    told = xpsql("sql", "SELECT missing").stderr
-    assert told.startswith("Error: BinderException: ")
-    assert told.endswith(". --debug shows where.\n")
+    reported = xpsql("sql", "SELECT missing").stderr
+    assert reported.startswith("Error: BinderException: ")
+    assert reported.endswith(". --debug shows where.\n")
     debugged = xpsql("sql", "SELECT missing", "--debug").stderr
     assert debugged.startswith("Traceback (most recent call last)")
     assert "--debug shows where" not in debugged

@@ -116,7 +116,7 @@ def test_rows_are_shown_in_lines_and_times_on_demand(session: Session, capsys: p
     assert lines[8].startswith("Time: ")
 
 
-def test_columns_that_do_not_fit_a_terminal_are_left_out_and_told() -> None:
+def test_columns_that_do_not_fit_a_terminal_are_left_out_and_reported() -> None:
     table = pa.table({"text": ["x" * 90, "b"], **{f"column_{n}": [n, None] for n in range(6)}})
     shown = fitted(table, 100)
     assert "x" * 59 + "…" in shown

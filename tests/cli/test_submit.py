@@ -112,13 +112,15 @@ def test_requirements_hold_without_extras_but_ours(requirement: str, ours: bool,
 @pytest.mark.parametrize("editable", [False, True])
 def test_a_plugin_is_sent_with_what_it_requires(editable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site, source = tmp_path / "site", tmp_path / ("source" if editable else "site")
-    module, told = source / "noise" / "__init__.py", site / "noise_plugin-1.0.dist-info"
-    for path in (module, told / "METADATA"):
+    module, reported = source / "noise" / "__init__.py", site / "noise_plugin-1.0.dist-info"
+    for path in (module, reported / "METADATA"):
         path.parent.mkdir(parents=True)
     module.write_text("")
-    (told / "METADATA").write_text("Name: noise-plugin\nVersion: 1.0\nRequires-Dist: xpsql\nRequires-Dist: sortedcontainers\n")
-    (told / "RECORD").write_text("noise_plugin-1.0.dist-info/METADATA,,\nnoise_plugin-1.0.dist-info/entry_points.txt,,\n")
-    (told / "entry_points.txt").write_text("[xpsql.operators]\nnoise = noise:NOISE\n")
+    (reported / "METADATA").write_text(
+        "Name: noise-plugin\nVersion: 1.0\nRequires-Dist: xpsql\nRequires-Dist: sortedcontainers\n"
+    )
+    (reported / "RECORD").write_text("noise_plugin-1.0.dist-info/METADATA,,\nnoise_plugin-1.0.dist-info/entry_points.txt,,\n")
+    (reported / "entry_points.txt").write_text("[xpsql.operators]\nnoise = noise:NOISE\n")
     for folder in {site, source}:
         monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -130,7 +132,7 @@ def test_a_plugin_is_sent_with_what_it_requires(editable: bool, tmp_path: Path, 
 
     monkeypatch.setattr(packing, "write", listed)
     packing.environment_archive()
-    assert {"noise/__init__.py", f"{told.name}/entry_points.txt", "sortedcontainers/__init__.py"} <= names
+    assert {"noise/__init__.py", f"{reported.name}/entry_points.txt", "sortedcontainers/__init__.py"} <= names
     assert {"xpsql/__init__.py", "xgboost/__init__.py"} <= names
 
 

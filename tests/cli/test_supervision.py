@@ -55,9 +55,9 @@ def test_what_died_is_started_again_and_what_failed_is_not(
     paused: list[float] = []
     assert supervise(command, os.environ, 3, paused.append) == code
     assert (len(counted.read_text()), paused) == (starts, pauses)
-    told = capsys.readouterr().err
-    assert told.count("Starting again") == len(pauses)
-    assert ("was started again 3 times" in told) == (code == 137)
+    reported = capsys.readouterr().err
+    assert reported.count("Starting again") == len(pauses)
+    assert ("was started again 3 times" in reported) == (code == 137)
 
 
 def test_sigterm_is_passed_on_and_ends_the_run(tmp_path: Path) -> None:

@@ -32,12 +32,12 @@ def lines(output: str) -> Iterator[tuple[str, list[float]]]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_what_its_statements_answer(page: str) -> None:
     pytest.importorskip("xgboost")
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     answered = runpy.run_path(str(ROOT / "docs" / "examples.py"), run_name="examples")["answered"]
-    answered(text, lambda shown, output: told.append((shown, output)))
-    assert len(told) >= 4
-    for shown, output in told:
+    answered(text, lambda shown, output: reported.append((shown, output)))
+    assert len(reported) >= 4
+    for shown, output in reported:
         for (words, numbers), (wanted_words, wanted) in zip(lines(output), lines(shown), strict=True):
             assert words == wanted_words, f"run python docs/examples.py docs/{page}.md"
             assert numbers == pytest.approx(wanted, abs=0.021, rel=0.02), words

@@ -35,6 +35,6 @@ def test_the_groups_of_the_page_are_found_as_it_shows(folder: Path) -> None:
     with xpsql.connect(reporter=SilentReporter()) as session:
         found = [dict(session.sql(block.text).fetchall()) for block in blocks("docs/compact.md")]
     assert len(found) == len(shown) == 2
-    for told, lines in zip(found, shown, strict=True):
+    for reported, lines in zip(found, shown, strict=True):
         for name, value in re.findall(r"(\w+): (.*)", lines):
-            assert told[name] == value
+            assert reported[name] == value

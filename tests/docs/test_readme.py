@@ -16,8 +16,8 @@ def test_the_statements_and_the_python_of_the_readme_run(folder: Path, command: 
     (sql,) = [block.text for block in README if block.language == "sql"]
     (python,) = [block.text for block in README if block.language == "python"]
     (folder / "first.sql").write_text(sql)
-    told = command("xpsql run first.sql")
-    assert "predicted_click" in told
+    reported = command("xpsql run first.sql")
+    assert "predicted_click" in reported
     names: dict[str, Any] = {}
     exec(compile(python, "README.md", "exec"), names)
     assert "predicted_click" in names["table"].column_names

@@ -108,8 +108,8 @@ def test_a_model_of_nested_rows_is_that_of_flat_ones(log: str, tmp_path: Path, a
         session.sql(f"CREATE TABLE flat AS {query} AND shown IS NOT NULL")
         session.sql(text.format("grouped", "", query))
         session.sql(text.format("alone", ", compact = 'off'", query))
-        told = dict(session.sql("EXPLAIN " + text.format("m", "", query)).fetchall())
-        assert told["input"].startswith("nested rows, read in place")
+        reported = dict(session.sql("EXPLAIN " + text.format("m", "", query)).fetchall())
+        assert reported["input"].startswith("nested rows, read in place")
         scores = [
             np.array(session.sql(f"SELECT * FROM ML.PREDICT(MODEL {model}, {of})").arrow().columns[-1].to_pylist())
             for model, of in (("grouped", f"({query})"), ("grouped", "TABLE flat"), ("alone", "TABLE flat"))

@@ -79,8 +79,8 @@ def test_a_model_learns_from_a_store_and_is_exported_to_it(bucket: Path, tmp_pat
         session.sql(f"TRAIN MODEL near USING xftrl AS {LOG}")
         far, near = (session.sql(f"SELECT key, weight FROM ML.WEIGHTS(MODEL {m})").arrow() for m in ("far", "near"))
         assert far.equals(near)
-        told = session.sql("EXPORT MODEL far TO 's3://mine/out' FORMAT csv").arrow().to_pylist()[0]
-        assert (told["rows"], told["target"]) == (len(far), "s3://mine/out")
+        reported = session.sql("EXPORT MODEL far TO 's3://mine/out' FORMAT csv").arrow().to_pylist()[0]
+        assert (reported["rows"], reported["target"]) == (len(far), "s3://mine/out")
         with pytest.raises(ModelError, match="has an export as csv"):
             session.sql("EXPORT MODEL far TO 's3://mine/out' FORMAT parquet")
         session.sql("EXPORT MODEL far TO 's3://mine/out' FORMAT parquet WITH (replace = true)")
@@ -112,9 +112,9 @@ def test_a_store_of_google_is_read_and_written_with_the_account_of_its_uri(googl
     with xpsql.connect(tmp_path / "w") as session:
         session.sql(f"INSERT OVERWRITE DIRECTORY '{google}/log/day=1' USING parquet {LOG}")
         session.sql(f"TRAIN MODEL far USING xftrl AS SELECT label, user, ad FROM parquet.`{google}/log`")
-        (told,) = session.sql(f"EXPORT MODEL far TO '{google}/out' FORMAT parquet").arrow().to_pylist()
+        (reported,) = session.sql(f"EXPORT MODEL far TO '{google}/out' FORMAT parquet").arrow().to_pylist()
         assert session.sql(f"SELECT count(*), max(day) FROM parquet.`{google}/log`").fetchall() == [(2000, 1)]
-        assert session.sql(f"SELECT count(*) FROM parquet.`{google}/out`").fetchall() == [(told["rows"],)]
+        assert session.sql(f"SELECT count(*) FROM parquet.`{google}/out`").fetchall() == [(reported["rows"],)]
 
 
 def test_a_store_that_does_not_answer_is_an_error_that_names_it(engine: DuckDBEngine, bucket: Path) -> None:

@@ -28,7 +28,7 @@ INSERT OVERWRITE {t} PARTITION (day = '2026-11-11', hour = NULL) SELECT 1, 'gone
 """
 
 
-def told(engine: Engine, table: str) -> list[object]:
+def reported(engine: Engine, table: str) -> list[object]:
     """Return what a table tells after it was filled, and after parts of it were overwritten."""
     states: list[object] = []
     for number, statement in enumerate(DAILY.format(t=table).split(";")):
@@ -45,9 +45,9 @@ def test_partitions_are_those_of_a_table_of_spark(spark: SparkSession, warehouse
     engine, embedded = SparkEngine(spark, warehouse / "spark", owned=False), DuckDBEngine(warehouse / "embedded")
     engine.execute("CREATE DATABASE IF NOT EXISTS other")
     engine.execute("DROP TABLE IF EXISTS other.daily")
-    expected = told(engine, "other.daily")
-    assert told(engine, "daily") == expected
-    assert told(embedded, "daily") == expected
+    expected = reported(engine, "other.daily")
+    assert reported(engine, "daily") == expected
+    assert reported(embedded, "daily") == expected
     engine.execute("DROP TABLE other.daily")
     engine.close()
     embedded.close()
@@ -91,7 +91,7 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_with_partitions_is_told_before_anything_is_written(opened: Callable[[], Engine]) -> None:
+def test_what_is_wrong_with_partitions_is_reported_before_anything_is_written(opened: Callable[[], Engine]) -> None:
     engine = opened()
     engine.execute("CREATE TABLE t (x INT) PARTITIONED BY (p INT, q INT)")
     engine.execute("CREATE TABLE plain (x INT, y INT)")

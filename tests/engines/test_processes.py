@@ -48,10 +48,10 @@ def test_a_kill_at_any_moment_leaves_the_old_rows_or_the_new_ones(engine: DuckDB
     engine.execute("CREATE TABLE t AS SELECT 0L AS change, id FROM range(50000)")
     for _ in range(ROUNDS):
         [(before,)] = rows(engine, "SELECT max(change) FROM t")
-        told = killed(changes, [warehouse, before], chance, within_seconds=0.3)
+        reported = killed(changes, [warehouse, before], chance, within_seconds=0.3)
         [(change, count)] = rows(engine, "SELECT change, count(*) FROM t GROUP BY change")
         assert count == 50_000
-        assert change in ((told[-1] - 1, told[-1]) if told else (before,))
+        assert change in ((reported[-1] - 1, reported[-1]) if reported else (before,))
     engine.execute("INSERT OVERWRITE t SELECT 1L, 1L")
     assert rows(engine, "SELECT * FROM t") == [(1, 1)]
     assert [path.name for path in (warehouse / "tables" / ".drafts").iterdir() if path.is_dir()] == []

@@ -126,7 +126,7 @@ def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: Spa
         ("SELECT day FROM {} WHERE day IN (SELECT 1)", "its WHERE"),
     ],
 )
-def test_other_queries_are_staged_and_the_reason_is_told(engine: SparkEngine, log: str, query: str, reason: str) -> None:
+def test_other_queries_are_staged_and_the_reason_is_reported(engine: SparkEngine, log: str, query: str, reason: str) -> None:
     text = query.format(log, log)
     scan = engine.scan(text)
     assert isinstance(scan, Staged)
@@ -148,7 +148,7 @@ def test_a_frame_with_a_name_is_read_in_place_where_it_is_a_scan(spark: SparkSes
     assert isinstance(engine.scan("SELECT who FROM made"), Staged)
 
 
-def test_partitions_are_told_as_the_reason_to_stage(engine: SparkEngine, tmp_path: Path) -> None:
+def test_partitions_are_reported_as_the_reason_to_stage(engine: SparkEngine, tmp_path: Path) -> None:
     engine.spark.sql("SELECT id, id % 2 AS day FROM range(4)").write.partitionBy("day").parquet(str(tmp_path / "log"))
     found = engine.scan(f"SELECT id, day FROM parquet.`{tmp_path / 'log'}`")
     assert isinstance(found, Staged)
@@ -209,7 +209,7 @@ def test_a_format_that_spark_does_not_have_is_named(engine: SparkEngine) -> None
         engine.write_table("t", "SELECT 1 AS a", replace=False, format="nope")
 
 
-def test_a_table_of_the_catalog_is_replaced_only_when_told(engine: SparkEngine) -> None:
+def test_a_table_of_the_catalog_is_replaced_only_when_asked(engine: SparkEngine) -> None:
     engine.write_table("catalogued", "SELECT 1 AS a", replace=False, format="orc")
     try:
         with pytest.raises(StatementError, match=r"exists\. Drop it, use WITH \(replace = true\), or choose another"):
@@ -285,7 +285,7 @@ def test_what_a_function_of_the_user_raises_reaches_the_user(spark: SparkSession
 
 
 @needs_spark_4_1
-def test_files_of_another_format_are_told(engine: SparkEngine, tmp_path: Path) -> None:
+def test_files_of_another_format_are_reported(engine: SparkEngine, tmp_path: Path) -> None:
     (tmp_path / "log.parquet").write_bytes(b"user,ad,click")
     with pytest.raises(StatementError, match=r"The files of parquet.`...` cannot be read: they are not parquet"):
         engine.schema(f"SELECT * FROM parquet.`{tmp_path / 'log.parquet'}`")

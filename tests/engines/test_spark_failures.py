@@ -21,14 +21,14 @@ Traceback (most recent call last):
 
 
 @pytest.mark.parametrize("written", ["3.{}", "(3, {})"])
-def test_another_python_on_executors_is_told_with_both_versions(written: str) -> None:
+def test_another_python_on_executors_is_reported_with_both_versions(written: str) -> None:
     message = " ".join(error_classes.ERROR_CLASSES_MAP["PYTHON_VERSION_MISMATCH"]["message"])
-    told = plain(message.replace("<worker_version>", written.format(9)).replace("<driver_version>", written.format(11)))
-    assert told.startswith("The executors run Python 3.9, the driver 3.11; both need the same minor version.")
+    reported = plain(message.replace("<worker_version>", written.format(9)).replace("<driver_version>", written.format(11)))
+    assert reported.startswith("The executors run Python 3.9, the driver 3.11; both need the same minor version.")
 
 
 @pytest.mark.parametrize(
-    ("raised", "told"),
+    ("raised", "reported"),
     [
         ("ValueError: too large", "a Python function raised ValueError: too large"),
         ("my.Failure", "a Python function raised my.Failure"),
@@ -36,26 +36,26 @@ def test_another_python_on_executors_is_told_with_both_versions(written: str) ->
         ("ModuleNotFoundError: No module named 'xpsql'", "the executors have no Python module xpsql. Set PYSPARK_PYTHON, "),
     ],
 )
-def test_what_python_raised_is_told_without_its_traceback(raised: str, told: str) -> None:
-    assert plain(TRACEBACK.format(line="g()", raised=raised)).startswith(told)
+def test_what_python_raised_is_reported_without_its_traceback(raised: str, reported: str) -> None:
+    assert plain(TRACEBACK.format(line="g()", raised=raised)).startswith(reported)
 
 
-def test_the_innermost_cause_of_java_is_told() -> None:
+def test_the_innermost_cause_of_java_is_reported() -> None:
     head = "An error occurred while calling o1.x.\n: a.B: outer\n\tat c.d\n"
     assert plain(root_cause(f"{head}Caused by: e.F: middle\n\tat g\nCaused by: h.I: disk full\n")) == "disk full."
     assert plain("An error occurred while calling o1.x.\n: java.io.IOException: no space\n\tat c.d") == "no space."
     assert plain("Lost task 0.0: exited with code 137\nDriver stacktrace:\n\tat a.b") == "Lost task 0.0: exited with code 137."
 
 
-def test_the_file_that_could_not_be_read_is_told() -> None:
+def test_the_file_that_could_not_be_read_is_reported() -> None:
     head = "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: "
     cause = "\tat a.b\nCaused by: c.D: column: [ad], physicalType: INT64, logicalType: int\n"
     path = "file:///logs/day=1/my part-0.parquet"
-    told = f"{path}: column: [ad], physicalType: INT64, logicalType: int."
+    reported = f"{path}: column: [ad], physicalType: INT64, logicalType: int."
     spark_4 = f"[FAILED_READ_FILE.X] Encountered error while reading file {path}. Expected int. SQLSTATE: KD001\n"
     spark_3 = f"Parquet column cannot be converted in file {path}. Column: [ad], Expected: int, Found: INT64.\n"
-    assert plain(root_cause(f"{head}{spark_4}{cause}")) == told
-    assert plain(root_cause(f"{head}{spark_3}{cause}")) == told
+    assert plain(root_cause(f"{head}{spark_4}{cause}")) == reported
+    assert plain(root_cause(f"{head}{spark_3}{cause}")) == reported
     named = "\tat a.b\nCaused by: c.D: file:/logs/day=1/my part-0.parquet is not a Parquet file.\n"
     assert plain(root_cause(f"{head}{spark_4}{named}")) == "file:/logs/day=1/my part-0.parquet is not a Parquet file."
 
@@ -106,5 +106,5 @@ TRACED = 'org.apache.spark.api.python.PythonException: Traceback (most recent ca
         ('java.io.IOException: Cannot run program "python3": No such file or directory', False),
     ],
 )
-def test_tasks_that_are_lost_are_told_from_those_whose_code_failed(message: str, lost: bool) -> None:
+def test_tasks_that_are_lost_are_distinguished_from_those_whose_code_failed(message: str, lost: bool) -> None:
     assert is_loss(message) is lost

@@ -527,7 +527,7 @@ def test_times_without_zone_are_the_same_however_they_come_into_a_table(spark: S
 
 
 @pytest.mark.parametrize("statement", ["SELECT * FROM t", "SELECT 1"])
-def test_a_table_may_go_or_change_while_spark_is_told_of_it(spark: SparkSession, warehouse: Path, statement: str) -> None:
+def test_a_table_may_go_or_change_while_spark_is_notified(spark: SparkSession, warehouse: Path, statement: str) -> None:
     other = DuckDBEngine(warehouse)
     other.execute("CREATE TABLE t AS SELECT 1 AS a")
     engine = SparkEngine(spark, warehouse, owned=False)
@@ -567,7 +567,7 @@ def test_a_view_that_cannot_be_read_stops_no_statement_that_does_not_name_it(spa
     engine.close()
 
 
-def test_a_file_that_goes_while_a_query_runs_is_told_as_such(engine: Engine, tmp_path: Path) -> None:
+def test_a_file_that_goes_while_a_query_runs_is_reported_as_such(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": [1]}), path)
     engine.register("v", [path])

@@ -38,7 +38,7 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def told(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Rows:
+def reported(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Rows:
     """The rows that the script writes, of all its statements."""
     arguments = [*arguments, "--warehouse", str(tmp_path_factory.mktemp("warehouse"))]
     result = CliRunner().invoke(main, ["run", str(EXAMPLES / "flights.sql"), *arguments])
@@ -48,54 +48,54 @@ def told(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Rows
     return [json.loads(line) for line in (result.stdout + session.stdout).splitlines()]
 
 
-def rows(told: Rows, *columns: str) -> Rows:
+def rows(reported: Rows, *columns: str) -> Rows:
     """Return the rows that have these columns."""
-    return [row for row in told if set(columns) <= row.keys()]
+    return [row for row in reported if set(columns) <= row.keys()]
 
 
-def test_every_flight_is_read(told: Rows) -> None:
-    (data,) = rows(told, "arrived")
+def test_every_flight_is_read(reported: Rows) -> None:
+    (data,) = rows(reported, "arrived")
     assert (data["flights"], data["arrived"]) == (336_776, 327_346)
-    assert sum(row["flights"] for row in told if row.keys() == {"month", "flights", "share_late"}) == 327_346
+    assert sum(row["flights"] for row in reported if row.keys() == {"month", "flights", "share_late"}) == 327_346
 
 
-def test_november_and_december_are_told_apart_as_well_as_promised(told: Rows) -> None:
-    (examination,) = rows(told, "normalized_entropy")
+def test_november_and_december_are_distinguished_as_well_as_promised(reported: Rows) -> None:
+    (examination,) = rows(reported, "normalized_entropy")
     assert examination["auc"] >= 0.695
     assert 0.65 < examination["pcopc"] < 0.85
 
 
-def test_a_continued_model_beats_the_one_of_january_in_every_month_from_march(told: Rows) -> None:
-    months = rows(told, "auc_v1")
+def test_a_continued_model_beats_the_one_of_january_in_every_month_from_march(reported: Rows) -> None:
+    months = rows(reported, "auc_v1")
     assert [row["month"] for row in months] == list(range(2, 13))
     assert all(row["auc"] > row["auc_v1"] for row in months if row["month"] >= 3)
 
 
-def test_continuing_into_december_brings_predictions_back_to_what_happens(told: Rows) -> None:
-    october, _, december = rows(told, "trained_until")
+def test_continuing_into_december_brings_predictions_back_to_what_happens(reported: Rows) -> None:
+    october, _, december = rows(reported, "trained_until")
     assert october["pcopc"] < 0.7
     assert 0.8 < december["pcopc"] < 1.1
     assert december["logloss"] < october["logloss"]
 
 
-def test_exported_weights_join_back_to_values(told: Rows) -> None:
-    weights = rows(told, "slot", "value", "weight")
+def test_exported_weights_join_back_to_values(reported: Rows) -> None:
+    weights = rows(reported, "slot", "value", "weight")
     assert [row["slot"] for row in weights] == ["carrier"] * 6 + ["dest"] * 6 + ["hour"] * 6
 
 
-def test_auto_session_brings_what_its_page_says(told: Rows) -> None:
-    compared = {row["model"]: row["auc"] for row in told if row.keys() == {"model", "auc", "logloss", "pcopc"}}
+def test_auto_session_brings_what_its_page_says(reported: Rows) -> None:
+    compared = {row["model"]: row["auc"] for row in reported if row.keys() == {"model", "auc", "logloss", "pcopc"}}
     assert compared["with auto_session"] > compared["without auto_session"] + 0.015
 
 
-def test_every_training_is_a_version(told: Rows) -> None:
-    versions = rows(told, "parent")
+def test_every_training_is_a_version(reported: Rows) -> None:
+    versions = rows(reported, "parent")
     assert [row["version"] for row in versions] == list(range(1, 13))
     assert {row["status"] for row in versions} == {"ready"}
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
-def test_spark_submit_gives_what_the_embedded_engine_gives(told: Rows, arguments: list[str], tmp_path: Path) -> None:
+def test_spark_submit_gives_what_the_embedded_engine_gives(reported: Rows, arguments: list[str], tmp_path: Path) -> None:
     submit = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[2]"]
     two_months, march, _ = (EXAMPLES / "flights.sql").read_text(encoding="utf-8").partition(MARCH)
     assert march
@@ -107,8 +107,8 @@ def test_spark_submit_gives_what_the_embedded_engine_gives(told: Rows, arguments
     assert done.returncode == 0, done.stderr[-4000:]
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     for columns in (("flights", "arrived"), ("month", "flights", "share_late")):  # the data, and the features of every month
-        assert rows(found, *columns) == rows(told, *columns)
-    (here,) = (row for row in rows(told, "auc_v1") if row["month"] == 3)
+        assert rows(found, *columns) == rows(reported, *columns)
+    (here,) = (row for row in rows(reported, "auc_v1") if row["month"] == 3)
     (there,) = rows(found, "flights", "auc")
     assert there["flights"] == here["flights"]
     assert float(there["auc"]) == pytest.approx(float(here["auc"]), abs=0.003)

@@ -43,7 +43,7 @@ def test_the_files_are_unpacked(main: Callable[[list[str]], int], tmp_path: Path
     assert {p.name: p.read_text() for p in sorted((tmp_path / "data").iterdir())} == {name: f"{name}\n" for name in FILES}
 
 
-def test_a_missing_package_is_told_with_the_command_that_installs_it(
+def test_a_missing_package_is_reported_with_the_command_that_installs_it(
     main: Callable[[list[str]], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
@@ -54,6 +54,6 @@ def test_a_missing_package_is_told_with_the_command_that_installs_it(
     assert not (tmp_path / "data").exists()
 
 
-def test_without_a_folder_the_usage_is_told(main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_folder_the_usage_is_reported(main: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "FOLDER" in capsys.readouterr().err

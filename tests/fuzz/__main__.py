@@ -1,7 +1,7 @@
 """Runs one target under atheris: `python -m tests.fuzz TARGET [options of libFuzzer]`. See docs/reliability.md.
 
 The corpus of the repository is read; what is found goes to FOLDER (build/fuzz): new inputs to TARGET, those that fail to
-`TARGET-crash-*`. How many executions there were is told at the end.
+`TARGET-crash-*`. The number of executions is printed at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What reads bytes in native code, and those of its readers that libFuzzer calls without Python between (native.cpp).
+"""The readers of bytes in native code, and the ones that libFuzzer calls without Python between (native.cpp).
 
 The first bytes of an input say what is read; missing ones are zeros.
 """

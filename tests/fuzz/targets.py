@@ -169,7 +169,7 @@ def of_requests(folder: Path) -> Target:
     session = xpsql.connect(folder / "warehouse", "duckdb", SilentReporter())
     session.sql(MODEL)
     faults: list[BaseException | None] = []
-    served = Served(session.models, ["m"], None, lambda told: None)
+    served = Served(session.models, ["m"], None, lambda reported: None)
     service = Service(served, RequestLimits(body_bytes=1 << 16, rows=1000), None, None, lambda: faults.append(None))
 
     def target(data: bytes) -> bool:
@@ -189,7 +189,7 @@ def of_requests(folder: Path) -> Target:
 
 
 def of_histories(folder: Path) -> Target:
-    """A file of a history, which the first byte names: its definition, its manifest, and those of its image."""
+    """A file of a history, which the first byte names: its definition, its manifest, and the files of its image."""
     histories = StoredHistories(folder)
     histories.create(HistoryDefinition("h", "CREATE", "SELECT 1", "user", "ts", ("item", "shops"), 3, None))
     events = pa.table({"user": ["a", "a", "b"], "ts": [1, 2, 3], "item": ["x", "", None], "shops": [["s"], [], ["t", "u"]]})

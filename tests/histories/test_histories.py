@@ -188,8 +188,8 @@ def test_a_history_of_a_query_is_made_anew_and_forgets_what_is_old(tmp_path: Pat
         check(session, events, 9)
         assert newest(session).number == 5
         assert len(list((tmp_path / "warehouse" / "histories" / "clicks").glob("v*"))) == 3
-        told = {row["property"]: row["value"] for row in session.sql("DESCRIBE HISTORY clicks").arrow().to_pylist()}
-        assert (told["keep last"], told["within"], told["values"]) == ("3", "9", "item, shop")
+        reported = {row["property"]: row["value"] for row in session.sql("DESCRIBE HISTORY clicks").arrow().to_pylist()}
+        assert (reported["keep last"], reported["within"], reported["values"]) == ("3", "9", "item, shop")
         session.sql("DROP HISTORY clicks; DROP HISTORY IF EXISTS clicks")
         with pytest.raises(ModelError, match="There is no history clicks"):
             session.sql("SELECT HISTORY(clicks.item, user, ts) FROM log")
@@ -244,7 +244,7 @@ OF_LOG = "CREATE HISTORY h AS SELECT user, ts, item FROM log"
         (OF_STREAM, "The history clicks exists"),
     ],
 )
-def test_what_is_no_history_is_told(small: xpsql.Session, statement: str, message: str) -> None:
+def test_what_is_no_history_is_reported(small: xpsql.Session, statement: str, message: str) -> None:
     with pytest.raises((StatementError, ModelError), match=message):
         small.sql(statement)
     assert StoredHistories(small.models.warehouse).names() == ["clicks"]
@@ -258,7 +258,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield session
 
 
-def test_a_damaged_image_is_told(small: xpsql.Session, tmp_path: Path) -> None:
+def test_a_damaged_image_is_reported(small: xpsql.Session, tmp_path: Path) -> None:
     version = newest(small)
     for name in ("users.arrow", "events.arrow"):
         shutil.copytree(version.folder / "image", tmp_path / "image")

@@ -1,4 +1,4 @@
-"""Images of rows: what is found in them, what becomes of those that are damaged, and versions over those of others."""
+"""Images of rows: look-ups, damaged images, and versions as overlays of other versions' images."""
 
 from __future__ import annotations
 
@@ -101,15 +101,15 @@ def same(found: Pulled, wanted: Pulled) -> None:
 
 
 def test_images_of_a_version_have_what_its_rows_have(version: Version) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     keys = all_keys(version)
     wanted = Weights(version, 0, 1).pull(keys, len(keys) + 3)
     for _ in ("made", "mapped"):
-        images = images_of(version, False, told.append)
+        images = images_of(version, False, reported.append)
         same(ImageWeights(version, images, [None] * len(images)).pull(keys, len(keys) + 3), wanted)
-    assert told == []
+    assert reported == []
     assert [path.name for path in (version.folder / "serving").iterdir()] == ["rows.bin"]
-    halves = images_of(version, True, told.append)
+    halves = images_of(version, True, reported.append)
     found = ImageWeights(version, halves, [None]).pull(keys, len(keys)).weights["vectors"]
     np.testing.assert_array_equal(
         found, np.asarray(wanted.weights["vectors"])[: len(keys)].astype(np.float16).astype(np.float32)
@@ -137,9 +137,9 @@ def test_a_version_over_the_images_of_another_has_its_own_rows(
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "header", "columns", "primes"])
-def test_an_image_that_is_damaged_is_made_again_and_told(version: Version, damage: str) -> None:
-    told: list[str] = []
-    images_of(version, False, told.append)
+def test_an_image_that_is_damaged_is_made_again_and_reported(version: Version, damage: str) -> None:
+    reported: list[str] = []
+    images_of(version, False, reported.append)
     path = version.folder / "serving" / "rows.bin"
     whole = path.read_bytes()
     flipped = {"header": 12, "columns": 110, "primes": 24}
@@ -149,10 +149,10 @@ def test_an_image_that_is_damaged_is_made_again_and_told(version: Version, damag
         path.write_bytes(broken)
     else:
         path.write_bytes(whole[:-8] if damage == "cut" else b"")
-    (again,) = images_of(version, False, told.append)
+    (again,) = images_of(version, False, reported.append)
     assert again.layout.rows == version.manifest.rows
-    assert len(told) == 1
-    assert told[0].startswith(f"The image {path.parent} cannot be used and is made again: ")
+    assert len(reported) == 1
+    assert reported[0].startswith(f"The image {path.parent} cannot be used and is made again: ")
     assert path.read_bytes() == whole
 
 
@@ -172,20 +172,20 @@ def test_a_version_where_nobody_may_write_has_its_images_in_the_cache(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (version.folder / "serving").write_text("a file where the folder goes")
-    told: list[str] = []
+    reported: list[str] = []
 
     def rows() -> int:
-        return images_of(version, False, told.append)[0].layout.rows
+        return images_of(version, False, reported.append)[0].layout.rows
 
     assert rows() == version.manifest.rows
     (path,) = tmp_path.rglob("rows.bin")
     first = path.stat().st_mtime_ns
     assert rows() == version.manifest.rows
-    assert (path.stat().st_mtime_ns, told) == (first, [])
+    assert (path.stat().st_mtime_ns, reported) == (first, [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(version.folder / "serving"))
     assert rows() == version.manifest.rows
-    assert len(told) == 1
-    assert told[0].startswith(f"The image of {version.folder} stays in memory: ")
+    assert len(reported) == 1
+    assert reported[0].startswith(f"The image of {version.folder} stays in memory: ")
 
 
 def test_memory_that_is_no_image_is_refused() -> None:

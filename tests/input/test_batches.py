@@ -1,4 +1,4 @@
-"""A batch refers to its unique keys by index; counts and clicks are those of the data."""
+"""A batch refers to its unique keys by index; counts and clicks agree with the data."""
 
 from __future__ import annotations
 

@@ -105,4 +105,4 @@ def test_a_chain_offers_what_its_operators_offer_and_allows_one_pass() -> None:
 
 
 def test_what_is_offered_does_not_depend_on_how_many_rows_a_program_has_room_for() -> None:
-    any_padded_size_gives_the_same_bits(OperatorTrial(AUTO_SESSION))  # horizons in examples, unlike those of the suite
+    any_padded_size_gives_the_same_bits(OperatorTrial(AUTO_SESSION))  # horizons in examples, unlike the suite's

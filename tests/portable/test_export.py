@@ -73,13 +73,13 @@ def test_keys_that_are_no_hashes_fail_the_export_rather_than_lose_one() -> None:
 def test_a_file_of_rows_says_what_it_is(session: xpsql.Session, tmp_path: Path) -> None:
     session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/half' FORMAT serving WITH (fp16 = true)")
     model = json.loads((tmp_path / "half" / "model.json").read_text())
-    (told,) = model["rows"]
+    (reported,) = model["rows"]
     layout, _ = opened(tmp_path / "half" / "rows.bin")
-    columns = tuple(RowColumn(**column) for column in told["columns"])
-    told_of = RowsLayout(
-        told["rows"], tuple(told["primes"]), columns, told["type"] == "float16", model["absent"], layout.training
+    columns = tuple(RowColumn(**column) for column in reported["columns"])
+    reported_of = RowsLayout(
+        reported["rows"], tuple(reported["primes"]), columns, reported["type"] == "float16", model["absent"], layout.training
     )
-    assert layout == told_of
+    assert layout == reported_of
     assert layout.half
     assert 0 < model["difference_by_fp16"] < 0.01
     assert model["largest_difference"] <= parity.TOLERANCE
@@ -88,8 +88,8 @@ def test_a_file_of_rows_says_what_it_is(session: xpsql.Session, tmp_path: Path) 
 def test_the_reader_of_the_examples_finds_the_predictions_and_the_key_of_the_page(
     session: xpsql.Session, tmp_path: Path
 ) -> None:
-    (told,) = session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT serving").arrow().to_pylist()
-    assert told["rows"] == json.loads((tmp_path / "out" / "model.json").read_text())["rows"][0]["rows"]
+    (reported,) = session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT serving").arrow().to_pylist()
+    assert reported["rows"] == json.loads((tmp_path / "out" / "model.json").read_text())["rows"][0]["rows"]
     command = [sys.executable, str(ROOT / "examples" / "portable" / "reader.py"), str(tmp_path / "out")]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     assert re.fullmatch(r"predicted_click: 1000 rows, largest difference \d(\.\d)?e-0[78]\n", said)
@@ -130,8 +130,8 @@ def test_a_delta_has_what_differs_and_is_read_over_its_base(session: xpsql.Sessi
 
 
 def rows_of(session: xpsql.Session, statement: str) -> int:
-    (told,) = session.sql(statement).arrow().to_pylist()
-    return int(told["rows"])
+    (reported,) = session.sql(statement).arrow().to_pylist()
+    return int(reported["rows"])
 
 
 def test_parity_is_of_the_rows_that_the_statement_gives(session: xpsql.Session, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def serving(
 
 @contextmanager
 def raw(address: Address, greet: bool = True) -> Iterator[SocketStream]:
-    """A connection that sends whatever the test wants, after it has proved itself if told to."""
+    """A connection that sends whatever the test wants, after authentication if asked to."""
     with connect(address, 10, None) as sock:
         stream = SocketStream(sock, 10)
         if greet:

@@ -116,13 +116,13 @@ def test_who_waits_for_nobody_waits_for_a_checkpoint(monkeypatch: pytest.MonkeyP
         gang.push(push_of(0))
 
 
-def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_the_others_up_is_reported_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.2)
-    told: list[tuple[Sequence[int], float]] = []
+    reported: list[tuple[Sequence[int], float]] = []
     noted = threading.Event()
 
     def note(workers: Sequence[int], seconds: float) -> None:
-        told.append((workers, seconds))
+        reported.append((workers, seconds))
         noted.set()
 
     gang = Gang(cast(Shard, Recorder()), 3, note)
@@ -133,7 +133,7 @@ def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyP
     gang.push(push_of(1))
     for thread in threads:
         thread.join(5)
-    assert told == [([1], 0.2)]
+    assert reported == [([1], 0.2)]
 
 
 def test_gangs_of_several_shards_come_to_stand_after_the_same_step() -> None:
@@ -185,17 +185,17 @@ def test_a_gang_that_does_not_come_to_stand_is_an_error_and_goes_on(monkeypatch:
 
 def test_a_gang_that_has_ended_or_whose_push_failed_does_not_stand_for_a_checkpoint() -> None:
     ended = Gang(cast(Shard, Recorder()), 1, ignored)
-    standing, told = ended.standing(ended.hold() + 1), list[str]()
+    standing, reported = ended.standing(ended.hold() + 1), list[str]()
 
     def stand() -> None:
         with pytest.raises(LostError, match="The shard ends"), standing:
-            told.append("stands after a step that was never made")
+            reported.append("stands after a step that was never made")
 
     thread = threading.Thread(target=stand)
     thread.start()
     ended.end()
     thread.join(10)
-    assert not told
+    assert not reported
 
     failed = Gang(cast(Shard, Recorder()), 10, ignored)
     for number in range(9):
@@ -203,8 +203,8 @@ def test_a_gang_that_has_ended_or_whose_push_failed_does_not_stand_for_a_checkpo
     with pytest.raises(TrainingError, match="no"):
         failed.push(push_of(9))
     with pytest.raises(TrainingError, match="no"), failed.standing(1):
-        told.append("stands though a part of the step is missing")
-    assert not told
+        reported.append("stands though a part of the step is missing")
+    assert not reported
 
 
 def test_nobody_waits_for_a_gang_that_ends() -> None:

@@ -1,4 +1,4 @@
-"""Statistics of parts merge into those of the whole."""
+"""Statistics of parts merge into the statistics of the whole."""
 
 from __future__ import annotations
 

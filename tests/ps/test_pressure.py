@@ -25,7 +25,7 @@ class Process:
     def __init__(self, *used: int) -> None:
         self.used = list(used)
         self.sweeps = 0
-        self.told: list[tuple[str, bool]] = []
+        self.reported: list[tuple[str, bool]] = []
 
     def describe(self) -> Description:
         used = self.used.pop(0) if len(self.used) > 1 else self.used[0]
@@ -35,7 +35,7 @@ class Process:
         self.sweeps += 1
 
     def note(self, message: str, full: bool) -> None:
-        self.told.append((message, full))
+        self.reported.append((message, full))
 
     def pressure(self) -> Pressure:
         return Pressure("Shard 3 of m v1", 1000 * MEBIBYTE, self.describe, self.sweep, self.note)
@@ -49,10 +49,10 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_far_from_the_limit_nothing_happens() -> None:
     process = Process(849)
     process.pressure().ease()
-    assert (process.sweeps, process.told) == (0, [])
+    assert (process.sweeps, process.reported) == (0, [])
 
 
-def test_near_the_limit_pushes_are_slowed_while_memory_grows_rows_are_swept_and_the_driver_is_told_once() -> None:
+def test_near_the_limit_pushes_are_slowed_while_memory_grows_rows_are_swept_and_the_driver_is_reported_once() -> None:
     process = Process(950, 950, 960)
     pressure = process.pressure()
     began = time.monotonic()
@@ -60,7 +60,7 @@ def test_near_the_limit_pushes_are_slowed_while_memory_grows_rows_are_swept_and_
         pressure.ease()
     assert time.monotonic() - began >= 2 * 0.9 * module.MOST_DELAY_SECONDS * (0.95 - 0.85) / (0.97 - 0.85)
     assert process.sweeps == 1
-    (message, full), *rest = process.told
+    (message, full), *rest = process.reported
     assert message.startswith("Shard 3 of m v1 holds 12,345 rows in 950 of the 1,000 MiB that it is granted.")
     assert not full
     assert not rest
@@ -74,12 +74,12 @@ def test_memory_that_grows_no_more_slows_nothing(monkeypatch: pytest.MonkeyPatch
     pressure.ease()
 
 
-def test_at_the_limit_a_push_fails_with_the_numbers_after_the_driver_was_told() -> None:
+def test_at_the_limit_a_push_fails_with_the_numbers_after_the_driver_was_notified() -> None:
     process = Process(980)
     with pytest.raises(TrainingError, match=r"12,345 rows in 980 of the 1,000 MiB .* no more rows\. Use more shards"):
         process.pressure().ease()
     assert process.sweeps == 1
-    assert [full for _, full in process.told] == [True]
+    assert [full for _, full in process.reported] == [True]
 
 
 def test_memory_is_looked_at_ten_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ N, SIZE = 50, 64
 
 
 def values() -> dict[str, Any]:
-    """Return values of all inputs; those of numbers use all their bits."""
+    """Return values of all inputs; numbers use all their bits."""
     random = np.random.default_rng(1)
     rows = {name: (dtype, shape) for name, (dtype, shape) in INPUTS.items() if shape is not None}
     made = {name: random.integers(0, 2**32, (N, *shape)).astype(dtype) for name, (dtype, shape) in rows.items()}

@@ -270,7 +270,7 @@ MEETING, COMPANY = SolverRendezvous(2), LearnerRendezvous(2)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         lambda: MEETING._have(EncodedFeatures(2, NO_FEATURES, NO_MOMENTS)),
         lambda: MEETING._have(EncodedFeatures(0, UNEVEN, NO_MOMENTS)),
@@ -281,6 +281,6 @@ MEETING, COMPANY = SolverRendezvous(2), LearnerRendezvous(2)
         lambda: COMPANY._learned_by(LearnedModel(-1, np.empty(0, np.uint8), (EMPTY,))),
     ],
 )
-def test_what_workers_of_all_examples_tell_must_fit(told: Callable[[], object]) -> None:
+def test_what_workers_of_all_examples_tell_must_fit(reported: Callable[[], object]) -> None:
     with pytest.raises(TrainingError, match="Refused a request"):
-        told()
+        reported()

@@ -276,8 +276,8 @@ def test_strangers_take_no_room_of_honest_clients_and_the_log_tells_of_them_once
         for stream in silent[:46]:
             until_closed(stream)
         wait_until(lambda: server.num_connections <= 2 + 4, "those that were put out are gone")
-    told = [line for line in caplog.text.splitlines() if "it had not proved itself when others came" in line]
-    assert 1 <= len(told) < 10, "46 were put out, in much less than ten seconds"
+    reported = [line for line in caplog.text.splitlines() if "it had not proved itself when others came" in line]
+    assert 1 <= len(reported) < 10, "46 were put out, in much less than ten seconds"
 
 
 def test_clients_that_come_at_once_all_have_a_moment_to_prove_themselves() -> None:
@@ -579,10 +579,10 @@ def test_a_server_may_be_closed_before_its_thread_has_begun_to_wait(monkeypatch:
 
     monkeypatch.setattr(selectors, "DefaultSelector", Late)
     server = Server("the tester", (), SECRET, HOST)
-    told = server._closing.set
+    reported = server._closing.set
 
     def tell() -> None:
-        told()
+        reported()
         closing.set()
         server._acceptor.join(5)
 

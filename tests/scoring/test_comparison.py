@@ -1,4 +1,4 @@
-"""ML.COMPARE: metrics are those of their definitions, and intervals are as wide as they must be."""
+"""ML.COMPARE: metrics follow their definitions, and intervals are as wide as they must be."""
 
 from __future__ import annotations
 

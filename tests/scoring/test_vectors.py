@@ -39,8 +39,8 @@ def read(session: xpsql.Session, table: str) -> dict[int, np.ndarray]:
 
 
 def test_the_product_of_what_is_exported_is_the_score(session: xpsql.Session, tmp_path: Path) -> None:
-    (told,) = session.sql(f"EXPORT MODEL m VECTORS OF ITEMS {ITEMS} TO TABLE of_items").arrow().to_pylist()
-    assert (told["rows"], told["target"]) == (12, "of_items")
+    (reported,) = session.sql(f"EXPORT MODEL m VECTORS OF ITEMS {ITEMS} TO TABLE of_items").arrow().to_pylist()
+    assert (reported["rows"], reported["target"]) == (12, "of_items")
     users = "(SELECT user, array(1, 2) AS had FROM range(5) AS t(user))"
     session.sql(f"EXPORT MODEL m VECTORS OF QUERY {users} TO '{tmp_path / 'users'}' FORMAT parquet")
     queries = pq.read_table(tmp_path / "users").to_pydict()

@@ -176,11 +176,11 @@ def test_the_open_inference_protocol_tells_of_server_and_models(client: Client) 
     assert json.loads(client.get("/v2/health/live").body) == {"live": True}
     assert json.loads(client.get("/v2/health/ready").body) == {"ready": True}
     assert json.loads(client.get("/v2/models/ctr/ready").body) == {"ready": True}
-    told = json.loads(client.get("/v2/models/ctr/versions/1").body)
-    assert (told["name"], told["versions"], told["platform"]) == ("ctr", ["1"], "xpsql")
-    assert {"name": "ad", "datatype": "INT64", "shape": [-1]} in told["inputs"]
-    assert {"name": "tags", "datatype": "BYTES", "shape": [-1, -1]} in told["inputs"]
-    assert told["outputs"] == [{"name": "predicted_click", "datatype": "FP64", "shape": [-1]}]
+    reported = json.loads(client.get("/v2/models/ctr/versions/1").body)
+    assert (reported["name"], reported["versions"], reported["platform"]) == ("ctr", ["1"], "xpsql")
+    assert {"name": "ad", "datatype": "INT64", "shape": [-1]} in reported["inputs"]
+    assert {"name": "tags", "datatype": "BYTES", "shape": [-1, -1]} in reported["inputs"]
+    assert reported["outputs"] == [{"name": "predicted_click", "datatype": "FP64", "shape": [-1]}]
     for path in ("/v2/models/none", "/v2/models/ctr/versions/7", "/nothing"):
         assert client.get(path).status == 404
     assert client.get(INFER).status == 405

@@ -59,23 +59,23 @@ def test_a_fraction_of_zero_logs_nothing(served: Served, tmp_path: Path) -> None
     assert list((tmp_path / "served").iterdir()) == []
 
 
-def test_requests_that_cannot_be_written_are_told_and_not_waited_for(served: Served, tmp_path: Path) -> None:
-    told: list[str] = []
-    log = RequestLog(tmp_path / "served", 1.0, told.append)
+def test_requests_that_cannot_be_written_are_reported_and_not_waited_for(served: Served, tmp_path: Path) -> None:
+    reported: list[str] = []
+    log = RequestLog(tmp_path / "served", 1.0, reported.append)
     log.start()
     (tmp_path / "served" / "served_model=ctr").write_text("a file where the folder goes")
     Client(Service(served, RequestLimits(), None, log, failing)).predict({"instances": [ROW]})
     log.stop()
-    assert len(told) == 1
-    assert told[0].startswith("Requests for ctr were not logged in")
+    assert len(reported) == 1
+    assert reported[0].startswith("Requests for ctr were not logged in")
 
 
-def test_a_request_that_is_no_table_is_told_and_the_next_ones_are_logged(
+def test_a_request_that_is_no_table_is_reported_and_the_next_ones_are_logged(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("xpsql.platform.serving.request_log.BYTES", 1)
-    told: list[str] = []
-    log = RequestLog(tmp_path / "served", 1.0, told.append)
+    reported: list[str] = []
+    log = RequestLog(tmp_path / "served", 1.0, reported.append)
     log.start()
 
     def broken() -> pa.Table:
@@ -86,5 +86,5 @@ def test_a_request_that_is_no_table_is_told_and_the_next_ones_are_logged(
     for _ in range(2):
         client.predict({"instances": [ROW]})
     log.stop()
-    assert told == ["A request was not logged: OverflowError: an integer of a category"]
+    assert reported == ["A request was not logged: OverflowError: an integer of a category"]
     assert len(list((tmp_path / "served").rglob("*.parquet"))) == 2  # so many bytes make a file

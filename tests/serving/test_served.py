@@ -41,14 +41,14 @@ def numbers(served: Served) -> list[int]:
 
 
 def test_a_new_version_is_served_once_it_is_ready_and_a_promoted_one_stays(own: xpsql.Session) -> None:
-    told: list[str] = []
-    served = Served(own.models, ["m"], None, told.append)
+    reported: list[str] = []
+    served = Served(own.models, ["m"], None, reported.append)
     before = served.find("m", None)
     served.refresh()
     assert served.find("m", None) is before, "nothing is loaded again where nothing changed"
     own.sql(f"CONTINUE MODEL m AS {QUERY}")
     served.refresh()
-    assert (numbers(served), told) == ([2], ["Serving m v2 instead of v1."])
+    assert (numbers(served), reported) == ([2], ["Serving m v2 instead of v1."])
     own.sql("ALTER MODEL m PROMOTE VERSION 1")
     served.refresh()
     own.sql(f"CONTINUE MODEL m AS {QUERY}")
@@ -88,16 +88,16 @@ def test_a_version_that_is_pinned_stays(own: xpsql.Session) -> None:
     assert client.get("/v2/models/m/versions/2").status == 404
 
 
-def test_a_version_that_cannot_be_loaded_leaves_the_last_one_in_place_and_is_told_once(own: xpsql.Session) -> None:
-    told: list[str] = []
-    served = Served(own.models, ["m"], None, told.append)
+def test_a_version_that_cannot_be_loaded_leaves_the_last_one_in_place_and_is_reported_once(own: xpsql.Session) -> None:
+    reported: list[str] = []
+    served = Served(own.models, ["m"], None, reported.append)
     own.sql(f"CONTINUE MODEL m AS {QUERY}")
     (file,) = own.models.version("m", 2).files("weights")
     file.write_bytes(b"no Parquet")
     served.refresh()
     served.refresh()
-    assert (numbers(served), len(told), served.failures["m"]) == ([1], 1, 2)
-    assert told[0].startswith("Still serving m v1: ")
+    assert (numbers(served), len(reported), served.failures["m"]) == ([1], 1, 2)
+    assert reported[0].startswith("Still serving m v1: ")
 
 
 def test_a_model_that_is_dropped_is_served_on(own: xpsql.Session) -> None:
@@ -168,8 +168,8 @@ def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(tmp_path: Pa
 
 
 def test_an_image_that_is_damaged_while_it_is_served_is_made_again(own: xpsql.Session) -> None:
-    told: list[str] = []
-    served = Served(own.models, ["m"], None, told.append)
+    reported: list[str] = []
+    served = Served(own.models, ["m"], None, reported.append)
     client = Client(Service(served, RequestLimits(), None, None, failing))
     rows = {"instances": [{"x": str(x)} for x in range(8)]}
     wanted = client.predict(rows, "m")
@@ -179,9 +179,9 @@ def test_an_image_that_is_damaged_while_it_is_served_is_made_again(own: xpsql.Se
         file.write(bytes(400))
     assert client.predict(rows, "m") != wanted
     served.refresh()
-    assert (client.predict(rows, "m"), told) == (wanted, [f"The image {path} is damaged and is made again."])
+    assert (client.predict(rows, "m"), reported) == (wanted, [f"The image {path} is damaged and is made again."])
     served.refresh()
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_rows_of_16_bits_are_near_those_of_32(own: xpsql.Session) -> None:

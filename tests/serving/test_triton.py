@@ -37,13 +37,13 @@ def client(url: str) -> Iterator[Any]:
 def inputs(described: list[dict[str, Any]], binary: bool) -> list[Any]:
     """Return the rows as tensors of the types that the service tells."""
     found = []
-    for told in described:
-        values = [row[told["name"]] for row in ROWS]
-        if told["name"] == "words":
+    for reported in described:
+        values = [row[reported["name"]] for row in ROWS]
+        if reported["name"] == "words":
             values = [json.dumps(value) for value in values]
-        kind = TYPES[told["datatype"]]
+        kind = TYPES[reported["datatype"]]
         array = np.array(values, kind)
-        tensor = triton.InferInput(told["name"], list(array.shape), told["datatype"])
+        tensor = triton.InferInput(reported["name"], list(array.shape), reported["datatype"])
         tensor.set_data_from_numpy(array, binary_data=binary)
         found.append(tensor)
     return found
@@ -74,7 +74,7 @@ def test_its_tensors_are_answered_as_json_is(url: str, client: Any, binary_in: b
     assert client.async_infer("ctr", tensors).get_result().as_numpy("predicted_click").tolist() == wanted
 
 
-def test_it_is_told_what_is_wrong(client: Any) -> None:
+def test_it_reports_what_is_wrong(client: Any) -> None:
     tensors = inputs(client.get_model_metadata("ctr")["inputs"], True)
     with pytest.raises(triton.InferenceServerException, match="The tensor user is missing"):
         client.infer("ctr", tensors[1:])

@@ -1,7 +1,7 @@
-"""The disk of a world: a real folder, of which a power cut takes back what was not synced, and whose calls fail when told to.
+"""The disk of a world: a real folder, of which a power cut takes back what was not synced, and whose calls fail on request.
 
 What a file held when it was synced last, and the names that a folder had, are kept by the number of their inode. After a power
-cut each folder has its synced names, or those of the moment; each file what was synced, what was written, or a part of that.
+cut each folder has its synced names, or the current ones; each file what was synced, what was written, or a part of that.
 """
 
 from __future__ import annotations

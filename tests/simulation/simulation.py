@@ -311,7 +311,7 @@ class Simulation:
         main = self.world.spawn(resting, lambda: self.world.wait(lambda: False, REST_SECONDS))
         self.world.run(lambda: main.done, 2 * REST_SECONDS)
         self._check(mistakes)
-        if self._returned:  # else it was killed in its commit, of which nobody was told
+        if self._returned:  # else it was killed in its commit, which nobody has seen
             self._cut_power()
             self._lose_power()
             self._check(mistakes)
@@ -332,7 +332,7 @@ class Simulation:
         if config.sync == "bsp" or config.workers == 1:
             weights = model.learned_in_step(self.log, config.passes, config.workers)
             if {key: row.w for key, row in rows.items()} != weights:
-                mistakes.append("weights are not those of an undisturbed training")
+                mistakes.append("weights differ from an undisturbed training's")
         examples = self.log.examples * config.passes
         if version.manifest.examples != examples:
             mistakes.append(f"{version.manifest.examples} examples are counted, of {examples}")

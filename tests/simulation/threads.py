@@ -96,12 +96,12 @@ class Condition:
         self._waiting: list[list[bool]] = []
 
     def wait(self, timeout: float | None = None) -> bool:
-        told = [False]
-        self._waiting.append(told)
+        reported = [False]
+        self._waiting.append(reported)
         depth = self._lock.give_up()
-        found = self._world.wait(lambda: told[0], timeout)
-        if told in self._waiting:
-            self._waiting.remove(told)
+        found = self._world.wait(lambda: reported[0], timeout)
+        if reported in self._waiting:
+            self._waiting.remove(reported)
         self._lock.take_back(depth)
         return found
 
@@ -115,8 +115,8 @@ class Condition:
         return found
 
     def notify(self, n: int = 1) -> None:
-        for told in self._waiting[:n]:
-            told[0] = True
+        for reported in self._waiting[:n]:
+            reported[0] = True
         del self._waiting[:n]
 
     def notify_all(self) -> None:

@@ -71,7 +71,7 @@ class World:
         now: seconds of the monotonic clock.
         skew: what the wall clock is off by.
         current: the fiber that runs; None: whoever runs the world.
-        on_step: told of each step, its kind and process; faults come from there.
+        on_step: called with each step, its kind and process; faults come from there.
         lines: what happened, for whoever looks into a failure.
         traced: a checksum of all steps: the same for the same seed.
     """

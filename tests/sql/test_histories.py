@@ -190,7 +190,7 @@ OVER = "OVER (PARTITION BY user ORDER BY ts)"
         ),
     ],
 )
-def test_what_cannot_have_a_history_is_told_at_its_place(session: Session, statement: str, text: str, message: str) -> None:
+def test_what_cannot_have_a_history_is_reported_at_its_place(session: Session, statement: str, text: str, message: str) -> None:
     session.engine.register_rows("log", table_of([]))
     with pytest.raises(StatementError, match=message) as raised:
         session.sql(statement)

@@ -155,7 +155,7 @@ def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> No
     assert session.models.names() == []
 
 
-def test_old_versions_are_dropped_and_told(session: xpsql.Session) -> None:
+def test_old_versions_are_dropped_and_reported(session: xpsql.Session) -> None:
     for parent in (None, 1, 2, 3):
         train(session.models, parent=parent)
     session.reporter = LogReporter(stream := io.StringIO())
@@ -172,18 +172,18 @@ def test_old_versions_are_dropped_and_told(session: xpsql.Session) -> None:
             session.sql(text)
 
 
-def test_who_drops_the_served_version_is_told_which_one_is_served_now(session: xpsql.Session) -> None:
+def test_who_drops_the_served_version_hears_which_one_is_served_now(session: xpsql.Session) -> None:
     for parent in (None, 1, 2):
         train(session.models, parent=parent)
     stream = io.StringIO()
     session.reporter = LogReporter(stream)
-    for number, told in (
+    for number, reported in (
         (2, ""),
         (3, "Version 3 of model ctr was the one served; version 1 is served now.\n"),
         (1, "Version 1 of model ctr was the one served; none is served now.\n"),
     ):
         session.sql(f"DROP MODEL ctr VERSION {number}")
-        assert stream.getvalue() == told
+        assert stream.getvalue() == reported
         stream.seek(stream.truncate(0))
 
 
@@ -289,10 +289,10 @@ def test_training_info_is_readable_while_the_model_is_trained(session: xpsql.Ses
         draft.progress({"batch": 20, "examples": 7, "auc": None, "new_metric": 3})
         with (draft.folder / "progress.jsonl").open("a") as file:
             file.write('{"batch": 30, "exam')
-        told = rows(session, "SELECT version, batch, examples, auc, new_metric, time FROM ML.TRAINING_INFO(MODEL ctr)")
+        reported = rows(session, "SELECT version, batch, examples, auc, new_metric, time FROM ML.TRAINING_INFO(MODEL ctr)")
         draft.fail("enough")
-    assert all(row.pop("time") <= datetime.now(UTC) for row in told)
-    assert told == [
+    assert all(row.pop("time") <= datetime.now(UTC) for row in reported)
+    assert reported == [
         {"version": 1, "batch": 10, "examples": 100, "auc": 0.7, "new_metric": None},
         {"version": 2, "batch": 20, "examples": 7, "auc": None, "new_metric": 3.0},
     ]
@@ -401,8 +401,8 @@ def test_a_condition_of_another_type_makes_no_version(session: xpsql.Session, co
 
 def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session) -> None:
     train(session.models)
-    (told,) = rows(session, "EXPORT MODEL ctr TO TABLE weights")
-    assert told == {"model": "ctr", "version": 1, "rows": 3, "target": "weights", "dense": None}
+    (reported,) = rows(session, "EXPORT MODEL ctr TO TABLE weights")
+    assert reported == {"model": "ctr", "version": 1, "rows": 3, "target": "weights", "dense": None}
     ordered = "SELECT * FROM {} ORDER BY key"
     assert rows(session, ordered.format("weights")) == rows(session, ordered.format("ML.WEIGHTS(MODEL ctr)"))
 
@@ -437,7 +437,7 @@ def test_export_takes_names_in_backticks(session: xpsql.Session) -> None:
     assert rows(session, "SELECT * FROM `table` ORDER BY key") == rows(session, "SELECT * FROM default.`select` ORDER BY key")
 
 
-def test_export_replaces_a_table_only_when_told(session: xpsql.Session) -> None:
+def test_export_replaces_a_table_only_when_asked(session: xpsql.Session) -> None:
     train(session.models)
     session.sql("EXPORT MODEL ctr TO TABLE weights")
     with pytest.raises(StatementError, match=r"Drop it, use WITH \(replace = true\), or choose another name"):
@@ -478,11 +478,11 @@ def test_export_to_files_writes_a_folder_that_stands_alone(
 @pytest.mark.parametrize(("format", "read"), READERS)
 def test_export_to_files_writes_every_part(session: xpsql.Session, tmp_path: Path, format: str, read: Any) -> None:
     train_parts(session)
-    (told,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT {format}")
+    (reported,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT {format}")
     files = sorted((tmp_path / "out").glob("part-*"))
     assert [file.name for file in files] == [f"part-{number:05d}.{format}" for number in range(len(files))]
     parts = [read(file) for file in files]
-    assert told["rows"] == 2400
+    assert reported["rows"] == 2400
     assert sorted((row["table"], row["key"]) for part in parts for row in part.select(["table", "key"]).to_pylist()) == sorted(
         (table, 1000 * part + key) for table in "vw" for part in range(3) for key in range(400)
     )
@@ -499,8 +499,8 @@ def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Se
         draft.dense.mkdir()
         (draft.dense / "part-00000.parquet").write_bytes(b"1")
         draft.commit(draft.manifest)
-    (told,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT csv")
-    assert (Path(told["dense"]) / "part-00000.parquet").read_bytes() == b"1"
+    (reported,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT csv")
+    assert (Path(reported["dense"]) / "part-00000.parquet").read_bytes() == b"1"
     assert csv.read_csv(tmp_path / "out" / "part-00000.csv")["weights"].to_pylist() == ["[3.0, 4.0]"]
 
 

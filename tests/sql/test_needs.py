@@ -42,7 +42,7 @@ def test_the_names_of_the_select_that_reads_the_view_are_needed(statement: str, 
 @pytest.mark.parametrize(
     "statement", ["SELECT v", "SELECT 1, v FROM t", "SELECT a FROM t WHERE v.b > 1", "SELECT max(v) FROM t", "SELECT v.*"]
 )
-def test_a_view_in_place_of_a_value_is_told(statement: str) -> None:
+def test_a_view_in_place_of_a_value_is_reported(statement: str) -> None:
     with pytest.raises(NoTableError):
         needed_columns(statement, "v")
 

@@ -130,7 +130,7 @@ def test_a_query_that_names_no_with_query_runs_as_it_is_written(session: Session
     assert seen[0].data.text == "SELECT  x FROM t"
 
 
-def test_the_call_is_told_which_columns_are_needed(session: Session) -> None:
+def test_the_call_knows_which_columns_are_needed(session: Session) -> None:
     session.sql("SELECT twice FROM ML.DOUBLE(MODEL m, TABLE t); SELECT * FROM ML.DOUBLE(MODEL m VERSION 3, TABLE t)")
     assert [(call.columns, call.version) for call in seen] == [({"twice"}, None), (None, 3)]
 

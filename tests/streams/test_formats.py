@@ -60,7 +60,7 @@ def test_json_and_avro_are_learned_bit_for_bit_as_parquet(engine: str, request: 
         assert found[0] == found[1] == found[2]
 
 
-def test_lines_that_are_no_rows_are_told_or_written_down(tmp_path: Path) -> None:
+def test_lines_that_are_no_rows_are_reported_or_written_down(tmp_path: Path) -> None:
     write_lines(tmp_path / "in" / "a.json", [*among(messages(log(100)), NO_ROWS), b"", b""])  # type: ignore[list-item]
     stream = f"read_files('{tmp_path}/in', format => 'json', schema => '{SCHEMA}'{{}})"
     with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:

@@ -213,7 +213,7 @@ def test_a_topic_that_was_made_again_is_an_error_with_offsets(broker: Broker, tm
 def test_the_partition_that_is_furthest_behind_is_next(
     session: xpsql.Session, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the times of messages; those of a partition stay in its order, and of equal times partitions come in turn."""
+    """By the times of messages; a partition's stay in order, and at equal times partitions come in turn."""
     monkeypatch.setattr(topics, "RANGE_MESSAGES", 100)
     topic, values = broker.topic(2), messages(log(400))
     broker.produce(topic, values[:300], 0, milliseconds=range(5_000_000, 5_000_300))
@@ -234,9 +234,11 @@ def test_the_partition_that_is_furthest_behind_is_next(
 def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, broker: Broker) -> None:
     query = f"SELECT {COLUMNS} FROM STREAM {stream(broker, produced(broker, 100))}"
     text = f"EXPLAIN TRAIN MODEL m USING xftrl TIME ts WITH (until = 'available') AS {query}"
-    told = {row["property"]: row["value"] for row in session.sql(text).arrow().to_pylist()}
-    assert told["input"] == "a stream, what is new read in place, expressions and filters evaluated piece by piece: 1 splits"
-    assert told["estimated rows"] == "100 before filters"
+    reported = {row["property"]: row["value"] for row in session.sql(text).arrow().to_pylist()}
+    assert (
+        reported["input"] == "a stream, what is new read in place, expressions and filters evaluated piece by piece: 1 splits"
+    )
+    assert reported["estimated rows"] == "100 before filters"
     assert not session.models.names()
 
 

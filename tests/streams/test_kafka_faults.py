@@ -147,10 +147,10 @@ def message(offset: int, error: int | None = None) -> Message:
 def test_a_range_ends_at_its_last_offset_whether_or_not_it_is_a_message(
     came: list[Message], reached: list[int], over: bool
 ) -> None:
-    told: list[str] = []
-    found = sorted_out(came, MessageRange("t", 0, 5, 10), told.append)
+    reported: list[str] = []
+    found = sorted_out(came, MessageRange("t", 0, 5, 10), reported.append)
     assert ([one.offset() for one in found.messages], found.over) == (reached, over)
-    assert told == ["Local: Broker transport failure"] * (reached == [5, 7])
+    assert reported == ["Local: Broker transport failure"] * (reached == [5, 7])
 
 
 def test_a_topic_that_may_not_be_read_is_an_error() -> None:

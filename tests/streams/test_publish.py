@@ -50,7 +50,7 @@ class Notes(SilentReporter):
 
 
 class Staying:
-    """A training that stays, in a thread of this process with a session of its own."""
+    """A resident training, in a thread of this process with its own session."""
 
     def __init__(self, warehouse: Path, text: str, pool: ThreadPoolExecutor) -> None:
         self.notes = Notes()

@@ -1,4 +1,4 @@
-"""A training that stays on Spark, whose workers are tasks that read a topic themselves."""
+"""A resident training on Spark, whose workers are tasks that read a topic themselves."""
 
 from __future__ import annotations
 

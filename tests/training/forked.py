@@ -25,14 +25,14 @@ class Training:
     """
 
     def __init__(self, warehouse: Path, statements: Sequence[str], moment: Moment) -> None:
-        self._told, tell = CONTEXT.Pipe(duplex=False)
+        self._reported, tell = CONTEXT.Pipe(duplex=False)
         self._process = CONTEXT.Process(target=train, args=(tell, warehouse, statements, moment))
         self._process.start()
         tell.close()
-        assert self._told.recv() == moment
+        assert self._reported.recv() == moment
 
     def killed(self, chance: random.Random, within_seconds: float) -> list[tuple[str, float]]:
-        """Kill it at a random moment after the one that it has told; one that has ended by then is fine.
+        """Kill it at a random moment after the one that it has reported; one that has ended by then is fine.
 
         Returns:
             Of each statement that it had ended, how, and how many seconds after the moment.
@@ -48,7 +48,7 @@ class Training:
         """Wait for its end; returns and raises as `killed`."""
         self._process.join()
         assert self._process.exitcode in (0, -9)
-        return everything(self._told)
+        return everything(self._reported)
 
 
 class Telling(SilentReporter):

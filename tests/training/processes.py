@@ -75,4 +75,4 @@ def run(function: Callable[[Task], None], task: Task) -> None:
     try:
         function(task)
     except BaseException:
-        sys.exit(1)  # the driver has been told
+        sys.exit(1)  # the driver has been notified

@@ -34,10 +34,12 @@ def metrics(session: xpsql.Session, text: str) -> dict[str, Any]:
 def rows(session: xpsql.Session, name: str) -> dict[int, dict[str, Any]]:
     """Return the stored rows by key, all columns."""
     batches = session.models.version(name).rows("weights")
-    return {row["key"]: {name: told(value) for name, value in row.items()} for batch in batches for row in batch.to_pylist()}
+    return {
+        row["key"]: {name: reported(value) for name, value in row.items()} for batch in batches for row in batch.to_pylist()
+    }
 
 
-def told(value: Any) -> Any:
+def reported(value: Any) -> Any:
     """Return the state of an optimizer as numbers, and all else as it is."""
     return np.frombuffer(value, "<f4").tolist() if isinstance(value, bytes) else value
 

@@ -125,13 +125,13 @@ def test_a_bad_row_is_counted_among_those_that_the_query_leaves(session: xpsql.S
         session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT * FROM parquet.`{path}` WHERE x >= 90")
 
 
-@pytest.mark.parametrize(("bad", "told"), [(None, "NULL or NaN"), (-1.0, "-1"), (float("inf"), "inf")])
+@pytest.mark.parametrize(("bad", "reported"), [(None, "NULL or NaN"), (-1.0, "-1"), (float("inf"), "inf")])
 def test_a_bad_weight_fails_the_version_and_names_the_row(
-    session: xpsql.Session, tmp_path: Path, bad: float | None, told: str
+    session: xpsql.Session, tmp_path: Path, bad: float | None, reported: str
 ) -> None:
     table = pa.table({"label": [0, 1] * 50, "user": ["a"] * 100, "w": [1.0] * 99 + [bad]})
     path = write(table, tmp_path / "bad.parquet", row_group_rows=60)
-    with pytest.raises(DataError, match=rf"WEIGHT w must be .*; row 39 of row group 1 of .*bad\.parquet has {told}\."):
+    with pytest.raises(DataError, match=rf"WEIGHT w must be .*; row 39 of row group 1 of .*bad\.parquet has {reported}\."):
         session.sql(f"TRAIN MODEL m USING xftrl WEIGHT w AS SELECT * FROM parquet.`{path}`")
 
 
@@ -165,7 +165,7 @@ def test_a_category_written_in_another_way_is_refused_and_strings_are_taken(
     assert session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({query}))").arrow().num_rows == 2
 
 
-def test_a_slot_with_other_settings_is_told_with_them(session: xpsql.Session, tmp_path: Path) -> None:
+def test_a_slot_with_other_settings_is_reported_with_them(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(pa.table({"label": [0, 1], "user": [1, 2], "item": [3, 4]}), tmp_path / "log.parquet")
     session.sql(f"TRAIN MODEL m USING xftrl WITH (hashed = (user)) AS SELECT * FROM parquet.`{path}`")
     with pytest.raises(StatementError, match=r"user is categorical \(bigint\) and was categorical \(bigint, hashed\) in"):
@@ -253,7 +253,7 @@ def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(
     session.sql(f"CONTINUE MODEL m AS SELECT label, user, item FROM parquet.`{path}`")
 
 
-def test_a_role_that_a_version_gave_is_told_as_its_own(session: xpsql.Session) -> None:
+def test_a_role_that_a_version_gave_is_reported_as_its_own(session: xpsql.Session) -> None:
     session.sql("CREATE TABLE t AS SELECT id % 2 AS label, id AS user, id AS item FROM range(10)")
     session.sql("TRAIN MODEL m USING xftrl GROUP user AS SELECT * FROM t")
     with pytest.raises(StatementError, match="GROUP names 'user' as in version 1, which the query does not return"):
@@ -362,7 +362,7 @@ def test_a_warehouse_inside_a_file_is_an_error(tmp_path: Path) -> None:
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
 
 
-def test_evaluate_refuses_groups_that_cannot_be_told_apart(session: xpsql.Session, path: Path) -> None:
+def test_evaluate_refuses_groups_that_cannot_be_distinguished(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl GROUP item AS SELECT label, user, item FROM parquet.`{path}`")
     with pytest.raises(StatementError, match=r"GROUP expects .* item is array<bigint>"):
         session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT label, user, array(item) AS item FROM parquet.`{path}`))")

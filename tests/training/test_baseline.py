@@ -161,6 +161,6 @@ def test_a_base_rate_that_means_nothing_is_an_error(session: xpsql.Session, log:
 
 
 @pytest.mark.parametrize("bad", ["label, double('Infinity') AS importance", "double('Infinity') AS label, importance"])
-def test_an_infinite_label_or_weight_is_told_with_its_row_alone(session: xpsql.Session, log: str, bad: str) -> None:
+def test_an_infinite_label_or_weight_is_reported_with_its_row_alone(session: xpsql.Session, log: str, bad: str) -> None:
     with pytest.raises(DataError, match="has inf"):
         session.sql(f"TRAIN MODEL m USING xftrl WEIGHT importance AS SELECT {bad}, n FROM {log}")

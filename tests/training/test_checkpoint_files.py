@@ -165,7 +165,7 @@ def test_a_chain_of_checkpoints_restores_each_of_its_moments_bit_by_bit(tmp_path
 
 
 class Shards:
-    """Takes checkpoints of two shards; fails where it is told to."""
+    """Takes checkpoints of two shards; fails where it is asked to."""
 
     def __init__(self, place: Storage) -> None:
         self.shards = new(2)
@@ -212,7 +212,7 @@ def test_full_checkpoints_are_followed_by_incremental_ones_and_two_chains_are_ke
     assert all(isinstance(one, Checkpoint) for one in Checkpoints(shards.place).complete())
 
 
-def test_a_checkpoint_that_fails_is_told_and_removed_and_the_next_one_is_full(tmp_path: Path) -> None:
+def test_a_checkpoint_that_fails_is_reported_and_removed_and_the_next_one_is_full(tmp_path: Path) -> None:
     shards, notes = Shards(Storage(str(tmp_path))), []
     with checkpointer(shards, 0, notes) as taking:
         first = taking.take()
@@ -240,16 +240,16 @@ def test_a_checkpoint_is_kept_though_older_ones_cannot_be_removed(tmp_path: Path
 
 
 def test_a_failure_in_the_thread_is_a_note_and_a_mistake_is_raised(tmp_path: Path) -> None:
-    shards, told = Shards(Storage(str(tmp_path))), threading.Event()
+    shards, reported = Shards(Storage(str(tmp_path))), threading.Event()
     notes: list[str] = []
 
     def note(message: str) -> None:
         notes.append(message)
-        told.set()
+        reported.set()
 
     shards.error = ModelError("the disk is full")
     with Checkpointer(Checkpoints(shards.place), 0, 0.01, shards, note):
-        assert told.wait(10)
+        assert reported.wait(10)
     assert "The checkpoint failed: the disk is full. The training goes on" in notes[0]
     shards.error, shards.failed = ZeroDivisionError("a mistake"), threading.Event()
     with pytest.raises(ZeroDivisionError, match="a mistake"), Checkpointer(Checkpoints(shards.place), 0, 0.01, shards, note):

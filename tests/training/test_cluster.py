@@ -79,11 +79,11 @@ class Failing(NeverReady):
 @pytest.mark.parametrize("role", ["shard", "worker"])
 @pytest.mark.parametrize("lost", [True, False])
 def test_a_loss_before_the_first_task_has_joined_is_a_loss_and_another_failure_is_none(role: str, lost: bool) -> None:
-    told = "train m v1 failed: Connection reset." if lost else "The executors run Python 3.9, the driver 3.11."
-    tasks = Failing(LostError(told) if lost else TrainingError(told))
+    reported = "train m v1 failed: Connection reset." if lost else "The executors run Python 3.9, the driver 3.11."
+    tasks = Failing(LostError(reported) if lost else TrainingError(reported))
     with cluster.cluster(tasks, "m v1", Places(1, 1), (), lambda *_: None, None, False, MemoryTransport()) as on:
         on.start_shards(lambda task: None, 1)
         on.start_workers(lambda task: None, 1, "train m v1", False)
-        with pytest.raises(TrainingError, match=told) as raised:
+        with pytest.raises(TrainingError, match=reported) as raised:
             on.addresses() if role == "shard" else on.wait_for_workers()
     assert isinstance(raised.value, LostError) is lost

@@ -24,7 +24,7 @@ ALGORITHMS = {
 
 
 def log(seed: int, shuffled: bool = False) -> pa.Table:
-    """Return impressions, those of a user one after the other; clicks depend on user and item."""
+    """Return impressions, a user's one after the other; clicks depend on user and item."""
     random = np.random.default_rng(seed)
     owner = np.repeat(np.arange(USERS), EACH)
     clicked = [[f"i{item}" for item in random.integers(0, 40, random.integers(0, 9))] for _ in range(USERS)]

@@ -24,9 +24,11 @@ def test_a_user_without_a_home_keeps_no_programs(monkeypatch: pytest.MonkeyPatch
     assert jax.config.jax_compilation_cache_dir == before
 
 
-@pytest.mark.parametrize(("threads", "told"), [(-1, 1), (0, 1), (1, 1), (3, 3), (500, compiled.MOST_THREADS)])
-def test_native_code_has_at_least_one_thread_and_not_too_many(threads: int, told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("threads", "reported"), [(-1, 1), (0, 1), (1, 1), (3, 3), (500, compiled.MOST_THREADS)])
+def test_native_code_has_at_least_one_thread_and_not_too_many(
+    threads: int, reported: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard: list[int] = []
     monkeypatch.setattr(_lookups, "set_threads", heard.append)
     share_work(threads)
-    assert heard == [told]
+    assert heard == [reported]

@@ -57,7 +57,7 @@ def test_shards_are_known_in_order_when_all_are_ready() -> None:
         coordinator.check()
 
 
-def test_a_task_that_leaves_is_told_of_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_leaves_is_reported_and_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOST_SECONDS", 0.0)
     departures = Departures()
     with opened(1, departures) as coordinator:
@@ -149,7 +149,7 @@ def test_a_second_attempt_of_a_dead_task_tells_that_it_is_lost(monkeypatch: pyte
             coordinator.check()
 
 
-def test_a_worker_that_is_lost_is_told_of_before_its_next_attempt_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_is_lost_is_reported_before_its_next_attempt_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
     losses = Losses()
     with opened(1, losses=losses) as coordinator, Membership(coordinator.contact, "worker", 4, 0) as first:
@@ -164,7 +164,7 @@ def test_a_worker_that_is_lost_is_told_of_before_its_next_attempt_begins(monkeyp
     assert len(losses) == 1
 
 
-def test_no_attempt_joins_before_the_loss_of_the_one_before_it_has_been_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_attempt_joins_before_the_loss_of_the_one_before_it_has_been_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REPLACED_SECONDS", 0.0)
     meanwhile: list[Joined] = []
 

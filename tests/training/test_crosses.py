@@ -128,8 +128,8 @@ def test_other_algorithms_learn_crosses(session: xpsql.Session, algorithm: str) 
     session.sql(
         f"TRAIN OR REPLACE MODEL other USING {algorithm} LABEL click CROSS (* ^ 2) AS SELECT * EXCEPT (id, price) FROM log"
     )
-    told = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL other")}
-    assert len([name for name in told if name.startswith("slot ") and "*" in name]) == 6
+    reported = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL other")}
+    assert len([name for name in reported if name.startswith("slot ") and "*" in name]) == 6
     (found,) = rows(session, "SELECT auc FROM ML.EVALUATE(MODEL other, TABLE log)")
     assert found["auc"] > 0.7
 
@@ -145,11 +145,11 @@ def test_an_algorithm_that_makes_rows_of_its_own_takes_no_crosses(session: xpsql
 
 
 def test_a_version_tells_its_crosses(session: xpsql.Session) -> None:
-    told = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL hand")}
-    assert "cross" not in told
-    told = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr VERSION 1")}
-    assert told["cross"] == TERMS
-    assert told["slot animal*food"] == "categorical, string, crosses animal, food"
+    reported = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL hand")}
+    assert "cross" not in reported
+    reported = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr VERSION 1")}
+    assert reported["cross"] == TERMS
+    assert reported["slot animal*food"] == "categorical, string, crosses animal, food"
     options = rows(session, "SELECT option, value FROM ML.OPTIONS(MODEL ctr VERSION 1) WHERE clause = 'CROSS'")
     assert options[0] == {"option": "animal*food", "value": "('animal', 'food')"}
     explained = rows(session, f"EXPLAIN TRAIN MODEL e USING xftrl LABEL click CROSS ({TERMS}) AS SELECT * FROM log")

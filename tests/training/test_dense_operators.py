@@ -134,10 +134,10 @@ def test_layers_under_every_operator_learn_continue_and_are_the_same_on_two_shar
 def test_on_is_stored_with_the_model_and_goes_on(session: xpsql.Session) -> None:
     train(session, XNN, "safety, regularize (strength = 0.01) ON vectors, decay (w = 0.99) ON (weights, dense), adagrad")
     session.sql(f"CONTINUE MODEL m AS {QUERY}")
-    told = {row["property"]: row["value"] for row in session.sql("DESCRIBE MODEL m").arrow().to_pylist()}
-    assert told["operator 1"] == "safety"
-    assert told["operator 2"] == "regularize(strength = 0.01) ON vectors"
-    assert told["operator 3"] == "decay(w = 0.99) ON (weights, dense)"
+    reported = {row["property"]: row["value"] for row in session.sql("DESCRIBE MODEL m").arrow().to_pylist()}
+    assert reported["operator 1"] == "safety"
+    assert reported["operator 2"] == "regularize(strength = 0.01) ON vectors"
+    assert reported["operator 3"] == "decay(w = 0.99) ON (weights, dense)"
     options = session.sql("SELECT part, value FROM ML.OPTIONS(MODEL m) WHERE option = 'ON'").arrow().to_pylist()
     assert options == [{"part": "regularize", "value": "('vectors')"}, {"part": "decay", "value": "('weights', 'dense')"}]
 

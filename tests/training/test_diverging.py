@@ -16,7 +16,7 @@ ROWS = 12_000
 
 
 @pytest.mark.parametrize(
-    ("use", "rate", "told"),
+    ("use", "rate", "reported"),
     [
         ("xftrl", 0.3, None),
         ("xftrl (alpha = 100)", 0.3, "worse than the mean label 0.3"),
@@ -27,8 +27,8 @@ ROWS = 12_000
         ("fm WITH (batch_size = 1000, base_rate = 0.5)", 0.001, "Lower the learning rate."),
     ],
 )
-def test_learning_that_is_worse_than_one_number_for_all_is_told(
-    tmp_path: Path, use: str, rate: float, told: str | None
+def test_learning_that_is_worse_than_one_number_for_all_is_reported(
+    tmp_path: Path, use: str, rate: float, reported: str | None
 ) -> None:
     random, notes = np.random.default_rng(0), Notes()
     users = pa.array(random.integers(0, 3000, ROWS).astype(str))
@@ -36,12 +36,12 @@ def test_learning_that_is_worse_than_one_number_for_all_is_told(
     with xpsql.connect(tmp_path / "warehouse", "duckdb", notes) as session:
         session.sql(f"TRAIN MODEL m USING {use} AS SELECT * FROM parquet.`{path}`")
     found = [note for note in notes.notes if "normalized_entropy" in note]
-    assert len(found) == (told is not None), found
-    assert told is None or told in found[0]
+    assert len(found) == (reported is not None), found
+    assert reported is None or reported in found[0]
 
 
 @pytest.mark.parametrize("use", ["xftrl", "owlqn", "xnn"])
-def test_labels_that_are_all_the_same_are_told(tmp_path: Path, use: str) -> None:
+def test_labels_that_are_all_the_same_are_reported(tmp_path: Path, use: str) -> None:
     notes = Notes()
     with xpsql.connect(tmp_path, "duckdb", notes) as session:
         session.sql(f"TRAIN MODEL m USING {use} AS SELECT id AS x, id % 2 AS label FROM range(100)")

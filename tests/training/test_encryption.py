@@ -151,6 +151,6 @@ def test_in_one_process_there_is_nothing_to_encrypt(path: Path, tmp_path: Path, 
 
 def test_explain_tells_what_is_encrypted(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     statement = f"EXPLAIN TRAIN MODEL m USING xftrl WITH (encrypt = true) AS {query(path)}"
-    for tasks, told in ((ProcessTasks(8), "all connections between machines, by TLS"), (None, "nothing, in one process")):
+    for tasks, reported in ((ProcessTasks(8), "all connections between machines, by TLS"), (None, "nothing, in one process")):
         with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
-            assert {"property": "encrypted", "value": told} in session.sql(statement).arrow().to_pylist()
+            assert {"property": "encrypted", "value": reported} in session.sql(statement).arrow().to_pylist()

@@ -46,15 +46,15 @@ def test_explain_learns_from_a_sample_and_forgets_it(tmp_path: Path, name: str) 
     path = write(log(3000), tmp_path / "log.parquet", row_group_rows=1000)
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
         statement = USES[name].train("m", name, path, "workers = 1")
-        told, fast = explained(session, f"EXPLAIN {statement}"), explained(session, f"EXPLAIN FAST {statement}")
+        reported, fast = explained(session, f"EXPLAIN {statement}"), explained(session, f"EXPLAIN FAST {statement}")
         assert session.sql("SHOW MODELS").arrow().num_rows == 0
         (trained,) = session.sql(statement).arrow().to_pylist()
         again = explained(session, f"EXPLAIN CONTINUE MODEL m AS {USES[name].query(path)}")
-    for one in (told, again):
+    for one in (reported, again):
         assert one["estimated time"].endswith(" s, judged by the beginning of the input")
         assert float(one["estimated time"].split()[1]) > 0
     assert fast["estimated time"].endswith(" s, as of usual rows")
-    features = int(told["estimated memory"].split(" for ")[1].split()[0].replace(",", ""))
+    features = int(reported["estimated memory"].split(" for ")[1].split()[0].replace(",", ""))
     assert 0.5 < features / trained["features"] < 2, (features, trained)
 
 

@@ -64,14 +64,14 @@ def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Pa
 def test_windows_are_counted_over_splits_and_a_training_tells_if_none_is_reached(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with xpsql.connect(path.parent / "told", reporter=LogReporter(sys.stderr)) as own:
+    with xpsql.connect(path.parent / "reported", reporter=LogReporter(sys.stderr)) as own:
         train(own, path, "EVALUATE EVERY 40 BATCHES ON 2 BATCHES")
         assert [(row["split"], row["window"], row["examples"]) for row in windows(own)] == [(1, 0, 100)]
         assert "no window" not in capsys.readouterr().err
         train(own, path, "EVALUATE EVERY 60 BATCHES ON 2 BATCHES", replace="OR REPLACE")
-        told = "EVALUATE EVERY 60 BATCHES reaches no window: a pass has 60 batches. Evaluate more often."
-        assert told in capsys.readouterr().err
-        for every, text in ((28, "at most 2 windows a pass, of 2 batches after every 28"), (60, told)):
+        reported = "EVALUATE EVERY 60 BATCHES reaches no window: a pass has 60 batches. Evaluate more often."
+        assert reported in capsys.readouterr().err
+        for every, text in ((28, "at most 2 windows a pass, of 2 batches after every 28"), (60, reported)):
             clause = f"EVALUATE EVERY {every} BATCHES ON 2 BATCHES"
             explained = train(own, path, clause, replace="OR REPLACE", explain="EXPLAIN").arrow()
             assert text in explained.column(1).to_pylist()
@@ -119,16 +119,16 @@ def test_a_version_whose_condition_is_false_is_held_and_can_be_promoted(session:
     assert session.models.version("m").number == 2
 
 
-def test_a_version_that_is_ready_but_not_served_is_told(session: xpsql.Session, path: Path) -> None:  # noqa: F811
-    session.reporter = LogReporter(told := io.StringIO())
+def test_a_version_that_is_ready_but_not_served_is_reported(session: xpsql.Session, path: Path) -> None:  # noqa: F811
+    session.reporter = LogReporter(reported := io.StringIO())
     following = (f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`", "SHRINK MODEL m WHERE updates < 2")
     train(session, path, "")
     session.sql("; ".join(following))
-    assert "not served" not in told.getvalue()
+    assert "not served" not in reported.getvalue()
     session.sql("ALTER MODEL m PROMOTE VERSION 2")
     for number, statement in enumerate(following, 4):
         session.sql(statement)
-        assert f"Version {number} of model m is ready, and not served: version 2 was promoted" in told.getvalue()
+        assert f"Version {number} of model m is ready, and not served: version 2 was promoted" in reported.getvalue()
     assert {v.number: v.manifest.parent for v in session.models.versions("m")} == {1: None, 2: 1, 3: 2, 4: 2, 5: 2}
 
 

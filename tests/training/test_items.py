@@ -60,7 +60,7 @@ def test_items_are_joined_and_rows_that_were_not_taken_left_out(session: xpsql.S
     np.testing.assert_array_equal(weights, known)
 
 
-def test_items_drawn_at_random_are_told_from_and_not_counted(embedded: xpsql.Session, tmp_path: Path) -> None:
+def test_items_drawn_at_random_are_reported_from_and_not_counted(embedded: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     embedded.sql(f"TRAIN MODEL m USING {DRAWN} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}")
     taken = embedded.sql(f"SELECT * FROM {read} WHERE click = 1 AND item >= 5").arrow()
@@ -129,15 +129,15 @@ def test_bad_items_are_refused_at_their_place(embedded: xpsql.Session, tmp_path:
         embedded.sql(f"TRAIN MODEL m USING two_tower LABEL click AS SELECT user, item, click + 1 AS click FROM {read}")
 
 
-def test_rows_of_unknown_items_are_told_and_explained(tmp_path: Path) -> None:
-    read, told = log(tmp_path), Notes()
-    with xpsql.connect(tmp_path / "warehouse", "duckdb", told) as session:
+def test_rows_of_unknown_items_are_reported_and_explained(tmp_path: Path) -> None:
+    read, reported = log(tmp_path), Notes()
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", reported) as session:
         statement = f"TRAIN MODEL m USING {TOWERS} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}"
         explained = dict(session.sql(f"EXPLAIN {statement}").arrow().to_pydict().items())
         assert "items" in explained["property"]
         session.sql(statement)
     missing = session_count(read, tmp_path)
-    assert [f"{missing:,} rows are about items that ITEMS lacks" in note for note in told.notes] == [True]
+    assert [f"{missing:,} rows are about items that ITEMS lacks" in note for note in reported.notes] == [True]
 
 
 def session_count(read: str, tmp_path: Path) -> int:

@@ -139,10 +139,10 @@ def test_metrics_of_classes_are_those_of_scikit_learn() -> None:
     labels, predictions = sample(3000, 8)
     metrics = metrics_of("classes")
     metrics.add(labels, predictions)
-    found, told = metrics.as_dict(), predictions >= 0.5
+    found, reported = metrics.as_dict(), predictions >= 0.5
     assert found["pr_auc"] == pytest.approx(sklearn.metrics.average_precision_score(labels, predictions))
     for name in ("accuracy", "precision", "recall", "f1"):
-        assert found[name] == pytest.approx(getattr(sklearn.metrics, f"{name}_score")(labels, told))
+        assert found[name] == pytest.approx(getattr(sklearn.metrics, f"{name}_score")(labels, reported))
     assert (found["r2"], found["mape"]) == (None, None)
 
 

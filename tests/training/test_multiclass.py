@@ -68,14 +68,14 @@ def entropy(labels: np.ndarray) -> float:
 def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     log = f"(SELECT user, hour, category FROM parquet.`{path}`)"
     plan = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl LABEL category AS {log[1:-1]}").arrow()
-    told = dict(zip(plan["property"].to_pylist(), plan["value"].to_pylist(), strict=True))
-    assert told["classes"] == "3: 'art', 'news', 'sport'"
-    assert told["table weights"].startswith("3 floats")
+    reported = dict(zip(plan["property"].to_pylist(), plan["value"].to_pylist(), strict=True))
+    assert reported["classes"] == "3: 'art', 'news', 'sport'"
+    assert reported["table weights"].startswith("3 floats")
     (row,) = session.sql(f"TRAIN MODEL m USING xftrl LABEL category AS {log[1:-1]}").arrow().to_pylist()
     rows = session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, {log})").arrow()
-    labels, told_class = rows["category"].to_pylist(), rows["predicted_category"].to_pylist()
+    labels, reported_class = rows["category"].to_pylist(), rows["predicted_category"].to_pylist()
     maps = [dict(one) for one in rows["predicted_category_probabilities"].to_pylist()]
-    assert told_class == [max(one, key=lambda name: one[name]) for one in maps]
+    assert reported_class == [max(one, key=lambda name: one[name]) for one in maps]
     probabilities = np.array([[one[name] for name in ("art", "news", "sport")] for one in maps])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
     probabilities /= probabilities.sum(axis=1, keepdims=True)  # float32 sums to one less exactly than scikit-learn wants
@@ -84,16 +84,16 @@ def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Sessio
         sklearn.metrics.log_loss(labels, probabilities, labels=["art", "news", "sport"]), rel=1e-5
     )
     assert found["normalized_entropy"] == pytest.approx(found["logloss"] / entropy(np.array(labels)))
-    assert found["accuracy"] == pytest.approx(sklearn.metrics.accuracy_score(labels, told_class))
+    assert found["accuracy"] == pytest.approx(sklearn.metrics.accuracy_score(labels, reported_class))
     for name in ("precision", "recall", "f1"):
-        wanted = getattr(sklearn.metrics, f"{name}_score")(labels, told_class, average="macro")
+        wanted = getattr(sklearn.metrics, f"{name}_score")(labels, reported_class, average="macro")
         assert found[name] == pytest.approx(wanted)
     assert found["auc"] is None
     assert found["examples"] == ROWS
     matrix = session.sql(f"SELECT * FROM ML.CONFUSION_MATRIX(MODEL m, {log}) ORDER BY expected").arrow()
     assert matrix["expected"].to_pylist() == ["art", "news", "sport"]
     counts = np.stack([matrix[f"predicted_{name}"].to_numpy() for name in ("art", "news", "sport")], axis=1)
-    np.testing.assert_array_equal(counts, sklearn.metrics.confusion_matrix(labels, told_class))
+    np.testing.assert_array_equal(counts, sklearn.metrics.confusion_matrix(labels, reported_class))
     assert row["logloss"] < 0.9 * entropy(np.array(labels))  # of the first pass, each example before it is learned from
 
 

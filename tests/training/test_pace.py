@@ -84,10 +84,10 @@ def test_waiting_ends_with_an_error_that_names_the_slowest(monkeypatch: pytest.M
         pace.step(0)
 
 
-def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_the_others_up_is_reported_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HELD_UP_SECONDS", 0.02)
-    told: list[tuple[Sequence[int], float]] = []
-    pace, passed = Pace(3, slack=0, held_up=lambda *slow: told.append(slow)), threading.Event()
+    reported: list[tuple[Sequence[int], float]] = []
+    pace, passed = Pace(3, slack=0, held_up=lambda *slow: reported.append(slow)), threading.Event()
     for number in (0, 1):
         pace.step(number)
 
@@ -103,7 +103,7 @@ def test_who_holds_the_others_up_is_told_once_a_step(monkeypatch: pytest.MonkeyP
         pace.step(2)
     for thread in threads:
         thread.join(5)
-    assert told == [([2], 0.02)]
+    assert reported == [([2], 0.02)]
 
 
 def test_a_worker_that_was_lost_comes_back_with_the_slowest() -> None:

@@ -337,7 +337,7 @@ def test_a_worker_that_is_lost_before_the_shards_serve_holds_nothing(monkeypatch
         driver._take(job.Take(1, 0))
 
 
-def test_a_loss_after_the_last_batch_is_told_too() -> None:
+def test_a_loss_after_the_last_batch_is_reported_too() -> None:
     recoveries = mock.MagicMock()
     driver = Driver(cast(Any, mock.MagicMock()), cast(Any, mock.MagicMock()), recoveries, {})
     driver.run_workers(cast(Any, None))
@@ -349,10 +349,10 @@ class Counted:
 
     def __init__(self) -> None:
         self.counted: dict[int, int] = {}
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def recovered(self, why: str, seconds: float) -> None:
-        self.told.append(why)
+        self.reported.append(why)
 
 
 def test_a_training_that_is_lost_again_and_again_without_progress_fails_and_says_so() -> None:
@@ -366,4 +366,4 @@ def test_a_training_that_is_lost_again_and_again_without_progress_fails_and_says
             recoveries.over()
     with pytest.raises(TrainingError, match=r"Lost worker 3 11 times without progress\. The last errors: it is gone\."):
         recoveries.lost("worker 3", LostError("it is gone."))
-    assert len(monitor.told) == 3 * recovery.MOST
+    assert len(monitor.reported) == 3 * recovery.MOST

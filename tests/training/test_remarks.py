@@ -34,10 +34,10 @@ def explained(session: xpsql.Session, statement: str) -> list[str]:
     return [row["value"] for row in rows if row["property"] == "note"]
 
 
-def test_an_id_per_row_and_a_date_are_told_by_both(session: xpsql.Session, notes: Notes) -> None:
+def test_an_id_per_row_and_a_date_are_reported_by_both(session: xpsql.Session, notes: Notes) -> None:
     statement = "TRAIN MODEL m USING xftrl WITH (passes = 3) AS SELECT * FROM log"
-    told = explained(session, statement)
-    day, ids = told
+    reported = explained(session, statement)
+    day, ids = reported
     assert day.startswith("Slot day is a DATE, and each day is a feature of its own")
     assert ids.startswith("Slot session has 4,000 features in 4,000 values of the first 4,000 rows, nearly one for each")
     assert "IGNORE it, or select" in ids
@@ -46,7 +46,7 @@ def test_an_id_per_row_and_a_date_are_told_by_both(session: xpsql.Session, notes
     assert notes.notes == [day, ids.replace("the first 4,000 rows", "the examples")]
 
 
-def test_nothing_is_told_of_slots_that_recur_of_few_rows_or_of_what_is_ignored(session: xpsql.Session, notes: Notes) -> None:
+def test_nothing_is_noted_of_slots_that_recur_of_few_rows_or_of_what_is_ignored(session: xpsql.Session, notes: Notes) -> None:
     notes.notes.clear()
     for name, query in (
         ("a", "SELECT label, user FROM log"),
@@ -59,19 +59,19 @@ def test_nothing_is_told_of_slots_that_recur_of_few_rows_or_of_what_is_ignored(s
     assert notes.notes == []
 
 
-def test_a_slot_with_most_features_is_told(session: xpsql.Session, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_with_most_features_is_reported(session: xpsql.Session, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remarks, "ENOUGH_FEATURES", 500)
     notes.notes.clear()
     session.sql("CREATE TABLE queries AS SELECT label, user, concat('q', pmod(xxhash64(session), 1500)) AS query FROM log")
     statement = "TRAIN MODEL m USING xftrl AS SELECT * FROM queries"
-    (told,) = explained(session, statement)
+    (reported,) = explained(session, statement)
     session.sql(statement)
-    assert notes.notes == [told.replace("the first 4,000 rows", "the examples")]
-    assert told.startswith("Slot query has 97% of all features of the first 4,000 rows")
-    assert "OPERATORS (admit (min_count = 5))" in told
+    assert notes.notes == [reported.replace("the first 4,000 rows", "the examples")]
+    assert reported.startswith("Slot query has 97% of all features of the first 4,000 rows")
+    assert "OPERATORS (admit (min_count = 5))" in reported
 
 
-def test_a_version_that_goes_on_is_told_nothing_again(session: xpsql.Session, notes: Notes) -> None:
+def test_a_version_that_goes_on_gets_no_note_again(session: xpsql.Session, notes: Notes) -> None:
     session.sql("TRAIN MODEL m USING xftrl AS SELECT * FROM log")
     notes.notes.clear()
     session.sql("CONTINUE MODEL m AS SELECT * FROM log")

@@ -52,7 +52,7 @@ class Stopping(Notes):
 
 
 @pytest.fixture(autouse=True)
-def told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def reported_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpsql.platform.training.monitor.TELL_SECONDS", 0.0)
 
 
@@ -131,11 +131,11 @@ def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Pat
         session.sql(statement.replace("checkpoint_seconds = 0.02", "checkpoint_seconds = 0"))
         expected, metrics = weights(session), session.models.version("m").manifest.metrics
     interrupted(tmp_path / "broken", statement)
-    told = Resumed()
-    with xpsql.connect(tmp_path / "broken", "duckdb", told) as session:
+    reported = Resumed()
+    with xpsql.connect(tmp_path / "broken", "duckdb", reported) as session:
         done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
-        assert ["Going on from checkpoint 000000-" in note for note in told.notes] == [True]
-        assert [f"after {examples:,} examples" in told.notes[0] for examples in told.before] == [True]
+        assert ["Going on from checkpoint 000000-" in note for note in reported.notes] == [True]
+        assert [f"after {examples:,} examples" in reported.notes[0] for examples in reported.before] == [True]
         assert (done["status"], done["version"]) == ("ready", 1)
         assert same(weights(session), expected)
         resumed = session.models.version("m").manifest
@@ -160,12 +160,12 @@ def broken(tmp_path: Path) -> Path:
 
 def resumed(warehouse: Path) -> tuple[list[str], int]:
     """Resume and return the notes and the number of examples."""
-    told = Notes()
-    with xpsql.connect(warehouse, "duckdb", told) as session:
+    reported = Notes()
+    with xpsql.connect(warehouse, "duckdb", reported) as session:
         done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
         counted = session.sql("SELECT sum(count) AS n FROM ML.WEIGHTS(MODEL m) WHERE slot = 'item'").arrow()["n"][0].as_py()
     assert (done["status"], counted) == ("ready", 2 * ROWS)
-    return told.notes, done["examples"]
+    return reported.notes, done["examples"]
 
 
 def flip(path: Path) -> None:
@@ -217,11 +217,11 @@ def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_beg
     with xpsql.connect(broken, "duckdb", SilentReporter()) as session:
         model = session.sql("SHOW MODELS").arrow().to_pylist()[0]
         assert (model["status"], model["version"]) == ("interrupted", None)
-        told = re.fullmatch(
+        reported = re.fullmatch(
             r"version 1 interrupted: ([0-9,]+) of 16,000 examples; RESUME MODEL goes on after ([0-9,]+)", model["progress"]
         )
-        assert told is not None
-        reached, kept = (int(number.replace(",", "")) for number in told.groups())
+        assert reported is not None
+        reached, kept = (int(number.replace(",", "")) for number in reported.groups())
         assert reached >= kept > 0
         session.sql("RESUME MODEL m")
         assert session.sql("SHOW MODELS").arrow()["progress"].to_pylist() == [None]
@@ -234,28 +234,28 @@ def test_explain_says_what_checkpoints_take(tmp_path: Path) -> None:
     path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
     with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
         statement = "EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) WITH (checkpoint_seconds = {}) AS SELECT * FROM parquet.`{}`"
-        told = [dict(zip(*session.sql(statement.format(s, path)).arrow().columns, strict=True)) for s in (0, 30)]
-        texts = [{str(k): str(v) for k, v in one.items()}["checkpoints"] for one in told]
+        reported = [dict(zip(*session.sql(statement.format(s, path)).arrow().columns, strict=True)) for s in (0, 30)]
+        texts = [{str(k): str(v) for k, v in one.items()}["checkpoints"] for one in reported]
     assert texts[0] == "none"
     assert texts[1].startswith("every 30 s, about 0 expected, into the version's folder; a full one has about")
 
 
 def test_the_same_statement_resumes_in_a_session_that_resumes(broken: Path) -> None:
-    told = Notes()
-    with xpsql.connect(broken, "duckdb", told, resume=True) as session:
+    reported = Notes()
+    with xpsql.connect(broken, "duckdb", reported, resume=True) as session:
         path = broken.parent / "log.parquet"
         session.sql(STATEMENT.replace("@", f"parquet.`{path}`"))
         assert [(v.number, v.manifest.status) for v in session.models.versions("m")] == [(1, "ready")]
-    assert "Going on from checkpoint" in told.notes[0]
+    assert "Going on from checkpoint" in reported.notes[0]
 
 
 def test_another_statement_begins_anew_in_a_session_that_resumes_and_says_so(broken: Path) -> None:
-    told = Notes()
-    with xpsql.connect(broken, "duckdb", told, resume=True) as session:
+    reported = Notes()
+    with xpsql.connect(broken, "duckdb", reported, resume=True) as session:
         path = broken.parent / "log.parquet"
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
         assert [(v.number, v.manifest.status) for v in session.models.versions("m")][-1] == (2, "ready")
-    assert "Version 1 of m was interrupted in another statement, so this one begins anew" in told.notes[0]
+    assert "Version 1 of m was interrupted in another statement, so this one begins anew" in reported.notes[0]
 
 
 def test_the_command_resumes_the_statements_of_a_file(broken: Path) -> None:

@@ -314,8 +314,8 @@ def test_delay_compensation_changes_what_was_learned_from_old_weights_and_nothin
 
 def test_explain_starts_nothing_and_names_slots_operators_and_bytes(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
-    told = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(path)}").arrow().to_pylist()
-    values = {row["property"]: row["value"] for row in told}
+    reported = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(path)}").arrow().to_pylist()
+    values = {row["property"]: row["value"] for row in reported}
     assert values["slot price"].startswith("continuous")
     assert values["slot tags"].startswith("multi-valued")
     assert "read in place" in values["input"]

@@ -139,10 +139,10 @@ def test_streams_are_transformed(session: xpsql.Session) -> None:
             session.sql(f"TRAIN MODEL f2 USING xftrl LABEL click TRANSFORM (user) {clause} AS SELECT * FROM STREAM log")
     session.sql("TRAIN OR REPLACE MODEL twice USING xftrl LABEL click WITH (passes = 2) AS SELECT user, click FROM log")
     (row,) = rows(session, "CONTINUE MODEL twice WITH (until = 'available') AS SELECT user, click FROM STREAM log")
-    assert row["examples"] == 2000, "the parent's passes are not those of a stream"
+    assert row["examples"] == 2000, "the parent's passes do not apply to a stream"
 
 
-def test_settings_after_the_query_are_told_their_place(session: xpsql.Session) -> None:
+def test_settings_after_the_query_are_reported_their_place(session: xpsql.Session) -> None:
     with pytest.raises(StatementError, match="before AS query") as refused:
         session.sql("TRAIN MODEL no USING xftrl LABEL click AS SELECT user, click FROM log WITH (passes = 2)")
     assert refused.value.position is not None
@@ -178,11 +178,11 @@ def test_what_is_logged_is_raw_and_its_keys_are_those_that_were_scored(session: 
 
 
 def test_a_version_tells_its_list_with_the_constants(session: xpsql.Session) -> None:
-    told = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
+    reported = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
     options = rows(session, "SELECT option FROM ML.OPTIONS(MODEL ctr) WHERE clause = 'TRANSFORM'")
-    assert "QUANTILES(price, 4)" in told["transform"]
-    assert "QUANTILES" not in told["transform price"]
-    assert told["transform share"] == "(price - (0.0D)) / ((89.0D) - (0.0D))"
+    assert "QUANTILES(price, 4)" in reported["transform"]
+    assert "QUANTILES" not in reported["transform price"]
+    assert reported["transform share"] == "(price - (0.0D)) / ((89.0D) - (0.0D))"
     assert [row["option"] for row in options][:3] == ["price", "user_x_category", "hour"]
 
 
@@ -257,12 +257,12 @@ def test_constants_are_of_some_rows_and_are_computed_anew_where_one_asks(session
     ordered = "SELECT * FROM log ORDER BY id"
     text = "user, age - MAX(age) AS age"
     session.sql(f"TRAIN MODEL some USING xftrl LABEL click TRANSFORM ({text}) WITH (fit_rows = 10) AS {ordered}")
-    told = "SELECT value FROM ML.OPTIONS(MODEL some) WHERE option = 'age'"
-    assert "27" in rows(session, told)[0]["value"], "the tenth of them is 27"
+    reported = "SELECT value FROM ML.OPTIONS(MODEL some) WHERE option = 'age'"
+    assert "27" in rows(session, reported)[0]["value"], "the tenth of them is 27"
     session.sql("CONTINUE MODEL some WITH (refit = true) AS SELECT * FROM log")
-    assert "77" in rows(session, told)[0]["value"]
+    assert "77" in rows(session, reported)[0]["value"]
     session.sql("CONTINUE MODEL some AS SELECT * FROM log WHERE age < 30")
-    assert "77" in rows(session, told)[0]["value"], "one continuation refits, not those after it"
+    assert "77" in rows(session, reported)[0]["value"], "one continuation refits, not those after it"
     for wrong, words in (
         ("CONTINUE MODEL some WITH (fit_rows = 5) AS SELECT * FROM log", "fit_rows has no effect"),
         ("CONTINUE MODEL bare WITH (refit = true) AS SELECT user, click FROM log", "has none"),

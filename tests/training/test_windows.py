@@ -103,7 +103,7 @@ def test_windows_are_counted_over_the_splits_of_a_pass(
     assert schedule.windows == len({window.number for window in found})
 
 
-class Told(Notes):
+class Reports(Notes):
     """Keeps the notes, and the lines of progress in place of a draft."""
 
     def __init__(self) -> None:
@@ -114,20 +114,20 @@ class Told(Notes):
         self.lines.append(values)
 
 
-def test_a_window_that_lacks_batches_is_told_and_one_that_lacks_fewer_takes_its_place(whole: list[Any]) -> None:
-    told, key = Told(), (0, 0, 0)
-    monitor = Monitor(TARGETS, cast(Any, told), told, True)
+def test_a_window_that_lacks_batches_is_reported_and_one_that_lacks_fewer_takes_its_place(whole: list[Any]) -> None:
+    reported, key = Reports(), (0, 0, 0)
+    monitor = Monitor(TARGETS, cast(Any, reported), reported, True)
     (full,) = Collected(whole).windows
     (short,) = Collected([whole[1]._replace(fresh=False), whole[2]]).windows
     monitor.close(measured(nothing(key, 1, 1), 2, TARGETS))
-    assert (monitor.windows, told.lines) == ({}, [])
+    assert (monitor.windows, reported.lines) == ({}, [])
     monitor.close(short)
-    assert [line["examples"] for line in told.lines] == [20]
+    assert [line["examples"] for line in reported.lines] == [20]
     monitor.close(full)
     monitor.close(short)
-    assert [line["examples"] for line in told.lines] == [20, 60]
+    assert [line["examples"] for line in reported.lines] == [20, 60]
     assert monitor.evaluation()["examples"] == 60
-    assert [note.split(":")[0] for note in told.notes] == [
+    assert [note.split(":")[0] for note in reported.notes] == [
         "Window 0 of pass 0, split 0, lacks 2 of 2 batches",
         "Window 0 of pass 0, split 0, lacks 1 of 2 batches",
     ]

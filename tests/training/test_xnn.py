@@ -76,9 +76,9 @@ def test_features_that_tell_much_have_long_vectors(session: xpsql.Session, path:
     train(session, path, "m", "dim = 4, long_dim = 6, long_information = 3")
     version = session.models.version("m")
     assert {table.name: table.dim for table in version.manifest.tables} == {"weights": 1, "vectors": 4, "long_vectors": 6}
-    told = session.sql("SELECT table, key, information FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()
-    long = {row["key"] for row in told if row["table"] == "long_vectors"}
-    information = {row["key"]: row["information"] for row in told if row["table"] == "weights"}
+    reported = session.sql("SELECT table, key, information FROM ML.WEIGHTS(MODEL m)").arrow().to_pylist()
+    long = {row["key"] for row in reported if row["table"] == "long_vectors"}
+    information = {row["key"]: row["information"] for row in reported if row["table"] == "weights"}
     assert 0 < len(long) < len(information) / 2
     assert {key for key, value in information.items() if value > 12} <= long
     assert len(predictions(session, path, "m")) == 6_000

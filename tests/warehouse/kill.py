@@ -20,18 +20,18 @@ def killed(work: Callable[..., None], arguments: Sequence[object], chance: rando
         within_seconds: the latest moment. Work that ends before its moment is fine.
 
     Returns:
-        What it told after the first.
+        What it reported after the first.
 
     Raises:
         AssertionError: it failed by itself; its error output is that of this process.
     """
-    told, tell = CONTEXT.Pipe(duplex=False)
+    reported, tell = CONTEXT.Pipe(duplex=False)
     process = CONTEXT.Process(target=work, args=(tell, *arguments))
     process.start()
     tell.close()
-    told.recv()
+    reported.recv()
     time.sleep(chance.uniform(0, within_seconds))
     process.kill()
     process.join()
     assert process.exitcode in (0, -9)
-    return everything(told)
+    return everything(reported)

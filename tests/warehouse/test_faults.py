@@ -30,7 +30,7 @@ def test_a_call_that_fails_leaves_the_old_state_or_the_new_one_and_the_statement
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    told = re.findall(r"^\| (.+) \| (\d+) \| \d+ \| whole after each \|$", ran.stdout, re.M)
-    calls = {name: int(number) for name, number in told}
+    reported = re.findall(r"^\| (.+) \| (\d+) \| \d+ \| whole after each \|$", ran.stdout, re.M)
+    calls = {name: int(number) for name, number in reported}
     assert min(calls.values()) > 5, ran.stdout  # the library sees what statements do
     assert len(calls) == len(CASES), ran.stdout

@@ -24,7 +24,7 @@ from xpsql.warehouse.version import Version
 
 KEPT = sorted(path for path in (Path(__file__).parent / "formats").iterdir() if path.name.isdigit())
 FIRST_READ_CHECKPOINT = 3
-"""The format from which on checkpoints are read; those before are told, and the training begins again."""
+"""The format from which on checkpoints are read; older ones are reported, and the training begins again."""
 LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
 
 
@@ -85,8 +85,8 @@ def test_an_older_export_holds_what_its_model_does(older: Path, model: str) -> N
 
 
 def test_an_older_checkpoint_is_resumed_or_refused_with_the_way_out(older: Path) -> None:
-    told, is_read = Notes(), older_format(older) >= FIRST_READ_CHECKPOINT
-    with xpsql.connect(older / "warehouse", "duckdb", told) as session:
+    reported, is_read = Notes(), older_format(older) >= FIRST_READ_CHECKPOINT
+    with xpsql.connect(older / "warehouse", "duckdb", reported) as session:
         session.sql("RESUME MODEL stopped")
         wanted = (
             "Going on from checkpoint 000000-000001, after 10 examples."
@@ -96,7 +96,7 @@ def test_an_older_checkpoint_is_resumed_or_refused_with_the_way_out(older: Path)
                 "The training goes on from the one before, or from its beginning."
             )
         )
-        assert [wanted in note for note in told.notes] == [True]
+        assert [wanted in note for note in reported.notes] == [True]
         manifest = session.models.version("stopped").manifest
         counts = session.sql("SELECT slot, sum(count) AS n FROM ML.WEIGHTS(MODEL stopped) GROUP BY slot").arrow()
     assert manifest.examples == 4 * ROWS

@@ -86,10 +86,10 @@ def test_a_kill_at_any_moment_leaves_the_old_state_or_the_new_one_and_the_next_c
     chance = random.Random(seed)
     models = Models(tmp_path)
     for _ in range(ROUNDS):
-        told = killed(changes, [tmp_path, chance.randrange(10**9)], chance, within_seconds=0.25)
+        reported = killed(changes, [tmp_path, chance.randrange(10**9)], chance, within_seconds=0.25)
         found = state(models)
-        if told:
-            assert [found["seeds"], found["served"]] in [[one["seeds"], one["served"]] for one in told[-1]]
+        if reported:
+            assert [found["seeds"], found["served"]] in [[one["seeds"], one["served"]] for one in reported[-1]]
         train(models, replace=True)
         assert {f.name.rstrip("0123456789") for f in (tmp_path / "models" / "ctr").iterdir()} <= {
             "lock",

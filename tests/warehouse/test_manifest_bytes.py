@@ -1,4 +1,4 @@
-"""A manifest of any bytes is read, or told as damaged."""
+"""A manifest of any bytes is read, or reported as damaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xpsql.warehouse.trainings.progress import read_progress
 
 
 @pytest.mark.parametrize("content", [b'{"format": 3, "model": "\xf3"}', b"[" * 100_000, b'{"format": Infinity}', b"\xff\xfe"])
-def test_a_manifest_that_cannot_be_read_is_told_as_damaged(tmp_path: Path, content: bytes) -> None:
+def test_a_manifest_that_cannot_be_read_is_reported_as_damaged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"manifest\.json is damaged"):
         read_manifest(tmp_path)

@@ -148,8 +148,8 @@ def test_a_version_is_ready_though_what_it_replaces_cannot_be_removed(
     models: Models, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     train(models)
-    told = pytest.raises(KeyboardInterrupt) if isinstance(error, KeyboardInterrupt) else contextlib.nullcontext()
-    with told, models.begin("ctr", MANIFEST, replace=True) as draft, monkeypatch.context() as patch:
+    reported = pytest.raises(KeyboardInterrupt) if isinstance(error, KeyboardInterrupt) else contextlib.nullcontext()
+    with reported, models.begin("ctr", MANIFEST, replace=True) as draft, monkeypatch.context() as patch:
         draft.staged.mkdir()
         patch.setattr(os, "rmdir", refuse(error))
         fill(draft)
@@ -197,7 +197,7 @@ def leave_half_written(draft: Draft, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (KeyboardInterrupt(), "The training was interrupted."),
         (MemoryError(), "MemoryError"),
@@ -205,12 +205,12 @@ def leave_half_written(draft: Draft, error: BaseException) -> None:
         (DataError("row 7 is null"), "row 7 is null"),
     ],
 )
-def test_any_exception_fails_the_version_and_removes_its_data(models: Models, error: BaseException, told: str) -> None:
+def test_any_exception_fails_the_version_and_removes_its_data(models: Models, error: BaseException, reported: str) -> None:
     with pytest.raises(type(error)), models.begin("ctr", MANIFEST) as draft:
         leave_half_written(draft, error)
     (failed,) = models.versions("ctr")
     assert failed.manifest.status == "failed"
-    assert failed.manifest.error == told
+    assert failed.manifest.error == reported
     assert sorted(f.name for f in failed.folder.iterdir()) == ["lock", "manifest.json"]
     assert not models.exists("ctr")
 
@@ -361,7 +361,7 @@ def test_a_dropped_model_is_gone_and_its_name_is_free(models: Models) -> None:
     assert train(models) == 1
 
 
-def test_a_reader_of_a_dropped_version_is_told_so(models: Models) -> None:
+def test_a_reader_of_a_dropped_version_is_reported_so(models: Models) -> None:
     train(models)
     version = models.version("ctr")
     (file,) = version.files("w")
@@ -457,7 +457,7 @@ def test_a_warehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert Models(tmp_path / "file").names() == []
 
 
-def test_a_filesystem_without_locks_is_told(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filesystem_without_locks_is_reported(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

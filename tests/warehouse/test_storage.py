@@ -1,4 +1,4 @@
-"""A place of checkpoints that cannot be reached is told as such."""
+"""A place of checkpoints that cannot be reached is reported as such."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xpsql.platform.errors import ModelError
 from xpsql.warehouse.storage import Storage
 
 
-def test_a_place_that_cannot_be_looked_into_is_not_told_as_one_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_looked_into_is_not_reported_as_one_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ModelError, match=r"Cannot read .*file: .* Check that it can be reached"):
         Storage(str(tmp_path / "file")).folders()

@@ -1,4 +1,4 @@
-"""Conformance suites for the authors of operators, algorithms and engines, ours and those of other packages.
+"""Conformance suites for the authors of operators, algorithms and engines, ours and other packages'.
 
     import pytest
     from xpsql.testing import ALGORITHM_CHECKS, OPERATOR_CHECKS, AlgorithmTrial, OperatorTrial

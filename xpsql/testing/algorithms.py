@@ -1,4 +1,4 @@
-"""The conformance suite of algorithms, for ours and for those of other packages; `xpsql.testing` offers it.
+"""The conformance suite of algorithms, for ours and for plugins; `xpsql.testing` offers it.
 
 Each check raises AssertionError with what differs.
 """
@@ -160,7 +160,7 @@ def padding_changes_nothing(trial: AlgorithmTrial) -> None:
 
 
 def an_empty_batch_is_harmless(trial: AlgorithmTrial) -> None:
-    """A batch whose examples all weigh 0, those of its padding too, has no gradient."""
+    """A batch whose examples all weigh 0, as padding does, has no gradient."""
     inputs = padded(trial.inputs(), PADDING)
     empty = inputs._replace(weight=jnp.zeros_like(inputs.weight))
     learned: Learned = trial.learn(trial.parameters(), empty, None)

@@ -1,4 +1,4 @@
-"""The conformance suite of engines, for ours and for those of other packages; `xpsql.testing` offers it.
+"""The conformance suite of engines, for ours and for plugins; `xpsql.testing` offers it.
 
 Each check raises AssertionError with what differs.
 """
@@ -190,7 +190,7 @@ def other_queries_have_to_be_staged(trial: EngineTrial) -> None:
 
 
 def staged_rows_keep_the_query_s_order(trial: EngineTrial) -> None:
-    """`stage` writes Parquet files whose rows, file by file, are those of the query in its order."""
+    """`stage` writes Parquet files whose rows, file by file, are the query's in its order."""
     with trial.engine() as engine:
         found = engine.stage("SELECT price, ad FROM log WHERE price > 0 ORDER BY price DESC", trial.folder / "staged")
         assert found.staged
@@ -262,7 +262,7 @@ def a_view_can_be_dropped_if_it_is_there(trial: EngineTrial) -> None:
 
 
 def the_engine_says_what_it_runs(trial: EngineTrial) -> None:
-    """Its name, and the words that its statements begin with; ours are told apart by them."""
+    """Its name, and the words that its statements begin with; ours are distinguished by them."""
     with trial.engine() as engine:
         assert engine.name
         assert "SELECT" in engine.statements.names

@@ -1,4 +1,4 @@
-"""The conformance suite of operators, for ours and for those of other packages; `xpsql.testing` offers it.
+"""The conformance suite of operators, for ours and for plugins; `xpsql.testing` offers it.
 
 Each check raises AssertionError with what differs.
 """

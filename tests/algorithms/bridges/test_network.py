@@ -205,7 +205,7 @@ APPLY = "def apply(parameters, x):\n    return (x.flat @ parameters['w'])\n"
         (HEAD + INIT + APPLY, ", target = (itm)", "Option target of algorithm network names 'itm', which is no such slot"),
     ],
 )
-def test_a_fault_is_told_at_its_line_before_anything_starts(
+def test_a_fault_is_reported_at_its_line_before_anything_starts(
     session: xpsql.Session, tmp_path: Path, text: str, options: str, message: str
 ) -> None:
     path = written(tmp_path, text)
@@ -245,7 +245,7 @@ class Counting(nnx.Module):
         ("dim = 4", "Option file of algorithm network is missing"),
     ],
 )
-def test_a_text_that_is_not_there_is_told(session: xpsql.Session, using: str, message: str) -> None:
+def test_a_text_that_is_not_there_is_reported(session: xpsql.Session, using: str, message: str) -> None:
     with pytest.raises(xpsql.OptionError) as raised:
         train(session, using)
     assert re.search(message, str(raised.value)), str(raised.value)

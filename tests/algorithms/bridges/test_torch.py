@@ -53,7 +53,7 @@ def test_workers_share_a_module_without_meeting(tmp_path: Path) -> None:
         ("x['itm']", r"net\.py, line 12: KeyError: no slot or dense input 'itm'"),
     ],
 )
-def test_a_fault_is_told_at_its_line_before_anything_starts(
+def test_a_fault_is_reported_at_its_line_before_anything_starts(
     session: xpsql.Session, tmp_path: Path, forward: str, message: str
 ) -> None:
     text = f"""

@@ -51,8 +51,8 @@ def test_a_script_is_read_no_further_than_its_first_statement_that_is_too_long(m
 
     monkeypatch.setattr(lexer, "scan", counted)
     values = ", ".join(["1"] * MOST_TOKENS)
-    told = f"more than {MOST_TOKENS:,} words.*Put the values into a table"
-    with xpsql.connect(engine="duckdb") as session, pytest.raises(StatementError, match=told):
+    reported = f"more than {MOST_TOKENS:,} words.*Put the values into a table"
+    with xpsql.connect(engine="duckdb") as session, pytest.raises(StatementError, match=reported):
         session.sql(f"SELECT 1; SELECT 1 WHERE 1 IN ({values})")
     assert len(read) == MOST_TOKENS + 4  # those of the first statement, its semicolon, and the first too many
 
@@ -155,13 +155,13 @@ def test_a_name_with_a_nul_is_refused_and_a_value_with_one_is_not(tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", [MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException])
-def test_the_end_of_memory_is_told_with_what_to_do(kind: type[Exception]) -> None:
+def test_the_end_of_memory_is_reported_with_what_to_do(kind: type[Exception]) -> None:
     def ends(text: str) -> None:
         with explained(text):
             raise kind("malloc failed")
 
     with xpsql.connect(engine="duckdb") as session, pytest.MonkeyPatch.context() as patch:
         patch.setattr(session.engine, "execute", ends)
-        with pytest.raises(StatementError, match=r"no memory left for the statement.*raise the limit") as told:
+        with pytest.raises(StatementError, match=r"no memory left for the statement.*raise the limit") as reported:
             session.sql("SELECT 1")
-    assert told.value.position is not None
+    assert reported.value.position is not None

@@ -58,8 +58,8 @@ def main(folder: Path) -> None:
         for name, uses in MODELS.items():
             session.sql(f"TRAIN MODEL {name} {uses} AS {query}")
             session.sql(f"EXPORT MODEL {name} TO '{folder}/exports/{name}' FORMAT parquet")
-        told = {name: predictions(session, name, source) for name in MODELS}
-    (folder / "predictions.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        reported = {name: predictions(session, name, source) for name in MODELS}
+    (folder / "predictions.json").write_text(json.dumps(reported, indent=1) + "\n", encoding="utf-8")
     monitor.TELL_SECONDS = 0.0
     with xpsql.connect(warehouse, "duckdb", Stopping()) as session:
         try:
