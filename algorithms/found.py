@@ -14,7 +14,7 @@ def found_in(scores: jax.Array, own: jax.Array, others: jax.Array) -> jax.Array:
     Args:
         scores: float32[batch, n], of the items of a sample.
         own: float32[batch], of each example's item.
-        others: bool[batch, n], which of them it is told from.
+        others: bool[batch, n], which of them are its negatives.
     """
     better = ((scores > own[:, None]) & others).sum(axis=1)
     return (PART * better < others.sum(axis=1) + 1).astype(scores.dtype)

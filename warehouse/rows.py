@@ -240,7 +240,7 @@ def batches_of(
         with pq.ParquetFile(file, pre_buffer=False, buffer_size=READ_BYTES) as parquet:
             yield from parquet.iter_batches(READ_ROWS, columns=names)
         return
-    if part.size <= SMALL_BYTES:  # of many, as those of a chain, opening costs more than reading
+    if part.size <= SMALL_BYTES:  # for many files, as in a chain, opening costs more than reading
         with pq.ParquetFile(pa.BufferReader(file.read()), pre_buffer=False) as parquet:
             yield from parquet.iter_batches(READ_ROWS, row_groups=list(groups), columns=names)
         return

@@ -3,7 +3,7 @@
 from typing import Any
 
 def set_threads(count: int) -> None:
-    """Let so many threads of this process work on a call at once, the one that runs it included; 1 until it is told.
+    """Let so many threads of this process work on a call at once, the calling one included; 1 until it is set.
     What comes out is the same."""
 
 def calls() -> dict[str, Any]:

@@ -86,7 +86,7 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     gets a leaf beside the leaves of its category, without another tree. With `rebuild` it makes another one: groups of items
     are cut at the median of the first principal component of their vectors, and a node begins with the mean of the vectors of
     its items. What training reports as `mae` is the mean loss; `recall` is the share of rows whose item is in the best
-    twentieth of the leaves that it is told from.
+    twentieth of the leaves that are its negatives.
 
     Source: Zhu et al., "Learning Tree-based Deep Model for Recommender Systems", KDD 2018. Differences: a softmax of each level
     in place of single nodes' cross entropy, and attention by inner products.

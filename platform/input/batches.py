@@ -46,8 +46,8 @@ class Batch(NamedTuple):
         vector_arrays: one per slot of arrays of vectors.
         group: what neighbouring examples have in common; `scalar` and the values of bags then lack it.
         sides: of the vectors with ids of each kind, which of them each row has.
-        expected: float32[n], of the examples after those of the batch, see Added; None where there are none. `scalar`, `dense`,
-            `label` and `weight` have n more columns for them, and `dense` those of padding before.
+        expected: float32[n], of the examples after the batch's own, see Added; None where there are none. `scalar`, `dense`,
+            `label` and `weight` have n more columns for them, and `dense` has the padding's columns before them.
     """
 
     id: BatchId

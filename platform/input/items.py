@@ -96,7 +96,7 @@ def items_in(path: str, written: object) -> ItemRows:
 
 
 def check_schema(log: pa.Schema, items: pa.Schema) -> None:
-    """Refuse items that rows of a log cannot be told the features of.
+    """Refuse items whose features cannot be added to the rows of a log.
 
     Raises:
         StatementError: the log does not name items as ITEMS does, or both have another column.

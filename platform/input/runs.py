@@ -160,7 +160,7 @@ class Values(NamedTuple):
     weights: Floats
 
     def followed_by(self, others: Values, first: int) -> Values:
-        """Return these values and after them those of other owners, which are numbered from `first` on."""
+        """Return these values followed by other owners' values, which are numbered from `first` on."""
         theirs = others._replace(owners=others.owners + np.int32(first))
         return Values(*(np.concatenate(arrays) for arrays in zip(self, theirs, strict=True)))
 

@@ -140,7 +140,7 @@ class TakenRows:
         self.scan.check(split)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:
-        """Yield what is known of a column; nothing of those of items, nor where rows are left out."""
+        """Yield the statistics of a column; nothing for columns of items, nor where rows are left out."""
         if not self.drops and column.lower() in {name.lower() for name in self.scan.schema.names}:
             yield from self.scan.bounds(splits, column)
 

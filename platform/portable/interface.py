@@ -141,7 +141,7 @@ def padded(values: NDArray[Any], offsets: NDArray[np.int64], rest: float) -> NDA
 
 
 class ConstantKeys(NamedTuple):
-    """Keys of rows that are the same for all examples: the intercept's, numbers', and those of what operators offer."""
+    """Keys of rows that are the same for all examples: the intercept's, the numbers', and the keys of what operators offer."""
 
     intercept: Keys
     dense: Keys

@@ -133,7 +133,7 @@ def partition(
         num_shards: in [1, 1024].
 
     Returns:
-        keys: uint64[n], those of shard 0 first, and of one shard in their order.
+        keys: uint64[n], shard 0's first, and of one shard in their order.
         positions: int32[n], where each of them stood.
         starts: int64[num_shards + 1], where the keys of each shard start, and n.
     """
@@ -319,7 +319,7 @@ class Deduplicator:
             values: int32[k], the codes of further values of groups.
             value_group: int32[k], the group of each.
             sizes, clicks: uint32[groups], the examples of each, and those with a positive label.
-            common_index_out, value_index_out: as those of `unique`.
+            common_index_out, value_index_out: as for `unique`.
             others: as of `unique`.
         """
 
@@ -413,7 +413,7 @@ class Image:
         """Read an image where it is.
 
         Args:
-            over: another image, whose rows count in place of those of the same keys.
+            over: another image, whose rows replace rows of the same keys.
 
         Raises:
             ValueError: one is none, or their rows have not the same width.
@@ -682,7 +682,7 @@ def place_two_choice(keys: npt.NDArray[np.uint64], first_prime: int, second_prim
     """Find places for keys in a table of two choices, four places a bucket; platform/portable/rows_file.py has the format.
 
     Args:
-        keys: uint64[n], distinct, whose two remainders as signed numbers are independent, as those of hashes are.
+        keys: uint64[n], distinct, whose two remainders as signed numbers are independent, as they are for hashes.
         first_prime: how many buckets there are; second_prime: at most as large.
 
     Returns:

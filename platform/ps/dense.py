@@ -48,8 +48,8 @@ class DenseProgram:
     Attributes:
         seed: as given.
         columns: parameter -> what is kept of it: the names of its optimizer's arrays, then "w".
-        pieces: by name, those of parameters that are cut, and parameters that are whole.
-        cut: of the pieces, those of parameters that are cut, in order.
+        pieces: by name, the pieces of cut parameters, and uncut parameters.
+        cut: the pieces of cut parameters, in order.
         operated: the pieces that operators act on.
         needs: what of Lived the operators use, by name.
     """

@@ -44,7 +44,7 @@ def operated(
     gradient: Array,
     lived: Lived,
 ) -> tuple[jax.Array, Any, dict[str, jax.Array]]:
-    """Apply one update of a parameter whose lines are rows of operators, as are those of its state's arrays of that shape.
+    """Apply one update of a parameter whose lines are rows of operators, as are the lines of its state's arrays of that shape.
 
     Returns:
         The values, the state, and the sums of the transient columns.

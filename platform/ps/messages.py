@@ -117,7 +117,7 @@ class Push(NamedTuple):
         updates: table name -> uint32[n], the updates as pulled; of the tables whose chain uses them.
         gradients: table name -> float32[size, dim], size >= n, summed over examples.
         weights: table name -> float32[size, dim], as pulled; of the tables whose chain uses them (`Programs.needs_pulled`).
-        dense: dense parameter -> gradient in its shape, averaged over examples; those of other shards are ignored.
+        dense: dense parameter -> gradient in its shape, averaged over examples; other shards' parameters are ignored.
         moments: of the batch's values of continuous slots; shards but the first ignore them.
         worker: who pushes; a gang's pushes are applied in the order of their workers.
         dense_updates: dense parameter -> its updates as pulled; where operators use them.

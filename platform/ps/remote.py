@@ -57,7 +57,7 @@ class KnownDense:
         return self._last.dense_version
 
     def completed(self, pulled: Pulled) -> Pulled:
-        """Return an answer with the dense parameters, which it lacks where they are those of the last."""
+        """Return an answer with the dense parameters, which it lacks where they equal the last answer's."""
         if pulled.dense_version == self.version:
             return pulled._replace(dense=self._last.dense, dense_updates=self._last.dense_updates)
         self._last = Pulled({}, {}, pulled.dense, NO_MOMENTS, {}, pulled.dense_updates, pulled.dense_version)

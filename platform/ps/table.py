@@ -157,7 +157,7 @@ class Table:
         self._start(initial, keys[new], np.ones(len(new), np.bool_))
         self._scatter(rows[new], initial)
         self._scatter(rows, found)
-        # Statistics are those of the first table; another one has the same.
+        # Statistics come from the first table; another one has the same.
         known = rows if table is self.programs.lead else rows[new]
         self._scatter(known, {n: columns[n] if known is rows else columns[n][new] for n in NUMBER if n in columns})
 
@@ -236,12 +236,12 @@ class Table:
             self.programs.start(columns, split_keys(keys[rows], self._ladder.size(len(rows))), rows)
 
     def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[Arguments, NDArray[np.uint32]]:
-        """Return the inputs of a program, its columns those of keys, padded with zeros to `size`; and the rows of keys."""
+        """Return the inputs of a program, with the columns of keys, padded with zeros to `size`; and the rows of keys."""
         given = program.prepared(size)
         return given, self.store.pull(keys, given)
 
     def _gathered(self, program: Program, rows: NDArray[np.uint32], size: int) -> Arguments:
-        """Return the inputs of a program, its columns those of rows, padded with zeros to `size`."""
+        """Return the inputs of a program, with the columns of rows, padded with zeros to `size`."""
         given = program.prepared(size)
         self.store.gather_into(rows, given)
         return given

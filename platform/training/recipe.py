@@ -260,7 +260,7 @@ def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
 
 
 def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOperator], follows: bool) -> Operator:
-    """Compose a table's own operators and those of a statement, in its order; the algorithm's optimizer ends the chain where
+    """Compose a table's own operators and a statement's, in its order; the algorithm's optimizer ends the chain where
     none is named.
 
     What is offered of features is kept once, in the first table, and the statement decides there which keys have rows.

@@ -60,10 +60,10 @@ def taken(taking: Taking, plan: Plan, scan: Scan, note: Callable[[str], None]) -
     lacking = rows.lacking([split for split in scan.splits() if split.rows])
     if not lacking.rows:
         return rows
-    told = f"{lacking.rows:,} rows are about items that ITEMS lacks, such as {lacking.item!r}"
+    lacked = f"{lacking.rows:,} rows are about items that ITEMS lacks, such as {lacking.item!r}"
     if plan.settings.missing_items == "error":
-        raise StatementError(f"{told}. Add them, or leave such rows out: WITH (missing_items = 'drop').", subject=MISSING)
-    note(f"{told}; they are left out.")
+        raise StatementError(f"{lacked}. Add them, or leave such rows out: WITH (missing_items = 'drop').", subject=MISSING)
+    note(f"{lacked}; they are left out.")
     return taking.rows(scan)
 
 

@@ -26,7 +26,7 @@ POOL = 4096
 
 
 class NodeRows(NamedTuple):
-    """Rows that nodes above the leaves begin with, in place of those of the version that is continued.
+    """Rows that nodes above the leaves begin with, in place of the continued version's.
 
     Attributes:
         table: of the rows.

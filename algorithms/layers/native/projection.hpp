@@ -21,7 +21,7 @@ using Lane = float __attribute__((vector_size(32)));
 
 constexpr size_t lane = sizeof(Lane) / sizeof(float);
 constexpr size_t pair = 2 * lane;      // units are a multiple of it
-constexpr size_t tile = 4 * pair;      // units whose gradients are summed at a time: those of a batch stay in cache
+constexpr size_t tile = 4 * pair;      // units whose gradients are summed at a time: a batch's stay in cache
 constexpr size_t block = 6;            // rows multiplied at a time: with a pair of lanes each, their sums stay in registers
 constexpr size_t stretch = 8 * block;  // rows that stay in the nearest cache between two products
 constexpr size_t high = 4;             // elements of rows whose gradients by kernel are summed at a time

@@ -122,7 +122,7 @@ XPSQL_INLINE void forward(const Layer& layer, size_t begin, size_t n, float* sta
     }
 }
 
-// Gradients by what a layer computes with; `weights` are those of recurrent, and then of bias.
+// Gradients by what a layer computes with; `weights` has the gradients of recurrent, then of bias.
 struct Gradients {
     float *products, *shares, *weights;
 };

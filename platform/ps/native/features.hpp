@@ -12,7 +12,8 @@
 
 namespace xpsql {
 
-// A column of a model. platform/input/columns.py has the kinds; `hashed`, and what a NULL is, are those of platform/input/encode.py.
+// A column of a model. platform/input/columns.py has the kinds; `hashed`, and the meaning of NULL, are as in
+// platform/input/encode.py.
 struct FeatureColumn {
     enum class Kind { categorical, multi, weighted, continuous, vector };
 
@@ -51,7 +52,7 @@ struct KeyColumn {
     }
 };
 
-// Values of a multi-valued or weighted column: those of row i are ends[i - 1] to ends[i].
+// Values of a multi-valued or weighted column: row i's are ends[i - 1] to ends[i].
 struct BagColumn {
     std::vector<uint64_t> keys;
     std::vector<float> weights;

@@ -142,7 +142,7 @@ class Image {
     size_t row_bytes_;
 };
 
-// An image, and another one, or none, whose rows count in place of those of the same keys.
+// An image, and another one, or none, whose rows replace rows of the same keys.
 class Layers {
   public:
     Layers(const Image& base, const Image* over) : base_(base), over_(over) {

@@ -36,7 +36,7 @@ def suffices(limit: int, files: int) -> bool:
 def room_for(connections: int) -> ConnectionLimits:
     """Make room for so many connections of a job's tasks, and return what their server grants them.
 
-    It takes twice as many, as connections of lost tasks may linger beside those of their replacements.
+    It takes twice as many, as connections of lost tasks may linger beside their replacements'.
 
     Raises:
         TrainingError: see make_room.

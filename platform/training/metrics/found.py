@@ -1,4 +1,4 @@
-"""Metrics of what was taken among what it is told from: its mean loss, and how often it is among the best of that sample."""
+"""Metrics of retrieval while learning: the mean loss, and how often the taken item is among the best of a sample of negatives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ FOUND_METRICS = (
     Metric("mae", "of models that learn what was taken: the mean loss", NEEDS, FOUND, lambda s: ratio(s[0][1], s[0][0])),
     Metric(
         "recall",
-        "of models that learn what was taken: the share of rows whose item is in the best twentieth of a sample, those that it "
-        "is told from in training",
+        "of models that learn what was taken: the share of rows whose item is in the best twentieth of a sample, its negatives "
+        "in training",
         NEEDS,
         FOUND,
         lambda s: ratio(s[0][2], s[0][0]),

@@ -137,8 +137,8 @@ def auc(state: State) -> float | None:
 def pr_auc(state: State) -> float | None:
     """Return the area under the curve of precision over recall, in steps; None unless there are positives.
 
-    Source: Davis and Goadrich, The Relationship Between Precision-Recall and ROC Curves, ICML 2006; its steps are those of
-    average precision, Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, equation 8.8.
+    Source: Davis and Goadrich, The Relationship Between Precision-Recall and ROC Curves, ICML 2006; its steps follow average
+    precision, Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, equation 8.8.
     """
     _, negatives, positives = curve(state)
     total = positives.sum()

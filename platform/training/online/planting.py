@@ -1,4 +1,4 @@
-"""The tree of a model's items: planted by the first training's rows, grown by those of later ones."""
+"""The tree of a model's items: planted by the first training's rows, grown by later ones'."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def leaf_vectors(version: Version, table: str, keys: Keys) -> Floats:
 
 def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys, Keys, Floats | None]:
     """Return the keys of the items of a training's rows, ascending, and of the category that each is first seen with; for a
-    first tree by vectors those of items, float32[items, 64]: the means of what was had before, by a random one of each item.
+    first tree by vectors also the items' vectors, float32[items, 64]: the means of the random vectors of earlier items.
 
     Source: Kanerva et al., "Random Indexing of Text Samples for Latent Semantic Analysis", CogSci 2000.
     """
@@ -101,7 +101,7 @@ def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys,
 
 
 class Items:
-    """The items of the rows that were added: their keys, ascending, those of their categories, sums of what was had before."""
+    """The items of the rows that were added: their keys, ascending, the keys of their categories, sums of earlier items."""
 
     def __init__(self) -> None:
         self.keys, self.categories = np.empty(0, np.uint64), np.empty(0, np.uint64)

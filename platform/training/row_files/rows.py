@@ -203,7 +203,7 @@ def carried_rows(
     Args:
         wanted: columns of the rows, `slot` among them; all where None.
         slices: that must be covered; all where None.
-        nodes: those of the tree's nodes, too.
+        nodes: of the tree's nodes, too.
     """
     out = [number for number, there in ((INTERCEPT_NUMBER, columns.intercept), (TREE_NUMBER, nodes)) if not there]
     for batch in parent.rows(table, wanted, slices):
