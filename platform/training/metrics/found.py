@@ -1,4 +1,4 @@
-"""Metrics of retrieval while learning: the mean loss, and how often the taken item is among the best of a sample of negatives."""
+"""Metrics of retrieval while learning: the mean loss, and how often the taken item is among the best of its negatives."""
 
 from __future__ import annotations
 
