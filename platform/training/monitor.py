@@ -16,6 +16,7 @@ from ..errors import LostError, XpsqlError
 from ..input.timing import Clocks, Compiled, Timings, summed
 from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
+from .checkpoints.begins import PausedError
 from .checkpoints.driver_state import DriverState
 from .metrics import headlines, metric_names
 from .metrics.labels import Values, flat
@@ -25,6 +26,7 @@ from .metrics.validations import Validated, Validations
 from .metrics.windows import Window, WindowPart, metrics_of
 
 if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
     from ..input.batches import Batch
     from ..progress import Reporter
     from .checkpoints.checkpointer import Checkpointer
@@ -159,6 +161,18 @@ class Monitor:
         """Forget the passes validated after a checkpoint that a training begins again from; None: all."""
         with self._lock:
             self._restore(driver)
+
+    def paused(self, validated: Validated | None, draft: Draft) -> PausedError:
+        """Return that the training pauses here, and what judges it.
+
+        Args:
+            validated: what the rows held out say; None without.
+        """
+        if validated is not None:
+            found = flat(self.validations.by_label(validated))
+        else:
+            found = (self.evaluation() if self.windows else None) or self.metrics.as_dict()
+        return PausedError(draft.folder, draft.manifest.training, found, self.passes.examples)
 
     def _restore(self, driver: DriverState | None) -> None:
         self.kept = None if driver is None else driver.kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..errors import Subject
@@ -14,6 +15,7 @@ from ..input.transform import Transform
 from ..operators.duration import duration_seconds
 from ..options import named_columns, option
 from ..parts import AnyPart
+from .checkpoints.begins import Begins
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 from .metrics.validate import Validate
@@ -173,8 +175,10 @@ class Plan:
     combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
     ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the
     queries of VECTORS by their names, not those of the continued version. `beginning`: the share of the rows that is learned,
-    the first ones; None: all. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`:
-    the label of an algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
+    the first ones; None: all. `pause`: the share of all batches after which it pauses, with a checkpoint; None: it makes a
+    version. `begins`: what it takes over from another training; `rows`: where the query's rows are, which ran before: they
+    become its own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label of
+    an algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
     """
 
     statement: str
@@ -206,6 +210,9 @@ class Plan:
     beginning: float | None = None
     positive: str | None = None
     items: str | None = None
+    pause: float | None = None
+    begins: Begins | None = None
+    rows: Path | None = None
 
     @property
     def roles(self) -> Roles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -112,6 +113,14 @@ class Prepared(TrainingInput):
     def schedule(self) -> Schedule | None:
         """The windows of its evaluation."""
         return schedule_of(self.plan.evaluate, self.splits, self.batch_size)
+
+    @property
+    def pauses_after(self) -> int | None:
+        """The batches, those of all passes, after which it pauses; None: it learns to the end."""
+        if self.plan.pause is None:
+            return None
+        batches = sum(-(-split.rows // self.batch_size) for split in self.splits) * self.plan.settings.passes
+        return math.ceil(batches * self.plan.pause)
 
     @property
     def turns(self) -> list[Turn]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from ...warehouse.manifest import Manifest
 from ...warehouse.trainings.segments import append_segment
 from ...warehouse.version import Version
 from ..engines.base import Engine, Scan, Staged, staged
+from ..engines.parquet_scan import staged_scan
 from ..engines.tasks import Tasks
 from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
@@ -60,6 +62,7 @@ def train(
 
     Raises:
         StatementError: the statement cannot run; nothing has started.
+        PausedError: it has learned as much as the plan says, and pauses.
         DataError, TrainingError, ModelError: it failed on the way; the version says so, and the version served stays.
     """
     prepare_jax()
@@ -81,7 +84,10 @@ def train(
         try:
             segment = None if segment is None else segment.beside(draft.folder)
             text = plan.query if plan.stream is None else plan.stream.query
-            scan = staged(engine, text, found if segment is None else segment.scan, draft.staged)
+            if plan.rows is not None:
+                scan = moved(plan.rows, draft.staged, found.schema)
+            else:
+                scan = staged(engine, text, found if segment is None else segment.scan, draft.staged)
             columns = with_classes(plan, columns, scan, engine, draft.staged)
             taking = None if taking is None else with_items(taking, plan, engine, draft.items)
             scan = scan if taking is None else taken(taking, plan, scan, reporter.note)
@@ -89,6 +95,8 @@ def train(
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment, taking)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)
+            if plan.begins is not None:
+                plan.begins.check(prepared.splits)
             draft.checkpoints.names()  # a place that cannot be read is an error now
         except BaseException:
             draft.discard()
@@ -96,6 +104,8 @@ def train(
         if segment is not None:
             append_segment(draft.folder, segment.splits)
         draft.record(recorded(draft.manifest, prepared))
+        for line in () if plan.begins is None else plan.begins.progress(plan.labels):
+            draft.progress(line)
         return run(prepared, engine.tasks, draft, reporter, models)
 
 
@@ -157,6 +167,12 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     if failing is not None:
         raise TrainingError(f"{failing} Train again, or {by_hand(plan.model, draft.number)}.")
     return summary(draft.manifest)
+
+
+def moved(rows: Path, folder: Path, schema: pa.Schema) -> Scan:
+    """Return how to read the rows of a query that ran before, which become those of a version."""
+    rows.rename(folder)
+    return staged_scan(tuple(str(file) for file in sorted(folder.absolute().glob("*.parquet"))), schema)
 
 
 def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | None) -> Manifest:

@@ -121,6 +121,11 @@ def require_kept(state: DriverState, draft: Draft) -> None:
 class Passes(Protocol):
     """What learns pass by pass, and can keep what it has learned."""
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the pass was left before its end, as the training pauses."""
+        ...
+
     def learn(self, number: int) -> None:
         """Learn from the turns of a pass that are not finished."""
         ...
@@ -134,8 +139,12 @@ class Passes(Protocol):
         ...
 
 
-def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, passes: Passes) -> None:
-    """Learn pass by pass and score the rows held out after each; stop when no pass gains any more."""
+def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, passes: Passes) -> Validated | None:
+    """Learn pass by pass and score the rows held out after each; stop when no pass gains any more.
+
+    Returns:
+        What the pass that is kept came to; where the training pauses within a pass, what it has come to there.
+    """
     validations: Validations = monitor.validations
     validator = Validator(prepared.recipe, prepared.columns, prepared.encoder, rows)
     targets = prepared.targets.final
@@ -144,7 +153,10 @@ def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, pa
             break
         passes.learn(number)
         tallies = validator.measure(lambda: LabelMetrics(targets), passes.pulls())
-        monitor.validated(Validated(number, monitor.passes.examples, tallies))
+        found = Validated(number, monitor.passes.examples, tallies)
+        if passes.unfinished:
+            return found
+        monitor.validated(found)
         if validations.patience is not None and validations.gained:
             passes.keep(number)
     kept = validations.kept
@@ -153,3 +165,4 @@ def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, pa
             f"Stopped after pass {len(validations.passes)}: {validations.patience} without gain. The rows are those of pass "
             f"{kept.pass_number + 1}, whose loss on rows held out is {validations.loss(kept):.6g}."
         )
+    return kept

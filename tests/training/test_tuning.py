@@ -64,7 +64,7 @@ def test_a_query_that_is_staged_runs_once_for_all_candidates(
         "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.01, 1)) TUNE BY logloss TRIALS 4 VALIDATE ON 0.3 "
         f"AS SELECT label, user, item FROM parquet.`{path}` ORDER BY item, user, ts"
     )
-    assert len(staged) == 2  # for the trials, and for the version
+    assert len(staged) == 1
     trials = embedded.sql(TRIALS).arrow().to_pylist()
     best = min(trials, key=lambda trial: trial["value"])
     assert best["is_optimal"]

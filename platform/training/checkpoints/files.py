@@ -22,6 +22,7 @@ from ...ps.shard import Shard
 from ...ps.snapshot import Snapshot, State, keys_of, layout_of, within
 from ...ps.transport.codec import Codec, WireError
 from ...ps.watermarks import RunRecord, Watermarks, from_lines, highest, lowest
+from .begins import Begins
 from .driver_state import DRIVER_STATE, DriverState
 
 HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
@@ -148,27 +149,41 @@ class OldShard(NamedTuple):
         return self.links[-1].state
 
 
-def restore(shards: Mapping[int, Shard], num_shards: int, checkpoints: Checkpoints, checkpoint: Checkpoint, epoch: int) -> None:
+def restore(
+    shards: Mapping[int, Shard],
+    num_shards: int,
+    checkpoints: Checkpoints,
+    checkpoint: Checkpoint,
+    epoch: int,
+    begins: Begins | None = None,
+) -> None:
     """Put what a checkpoint holds into some of the shards, by number, which are new.
 
     The number of shards may be another one than the checkpoint's.
 
     Args:
         epoch: of the driver that goes on.
+        begins: what is taken of another training, whose checkpoint it is; None: all of this one's own.
 
     Raises:
         CheckpointError: a file is damaged or missing; the shards are of no use then.
     """
 
     def one(number: int) -> None:
-        restore_one(shards[number], number, num_shards, checkpoints, checkpoint, epoch)
+        restore_one(shards[number], number, num_shards, checkpoints, checkpoint, epoch, begins)
 
     with ThreadPoolExecutor(min(len(shards), cores()), thread_name_prefix="xpsql-restore") as pool:
         list(pool.map(one, shards))
 
 
 def restore_one(
-    shard: Shard, number: int, num_shards: int, checkpoints: Checkpoints, checkpoint: Checkpoint, epoch: int
+    shard: Shard,
+    number: int,
+    num_shards: int,
+    checkpoints: Checkpoints,
+    checkpoint: Checkpoint,
+    epoch: int,
+    begins: Begins | None,
 ) -> None:
     """Put a shard's share of a checkpoint into it."""
     own = slices_of(number, num_shards)
@@ -177,7 +192,8 @@ def restore_one(
     shard.now = max(source.state.now for source in sources)
     shard.count(head.state.examples, head.state.positives)
     if number == 0:
-        shard.moments = head.state.moments
+        moments = head.state.moments
+        shard.moments = moments if begins is None else begins.moments(moments, len(shard.moments.count))
     entries = [entry for source in sources for entry in entries_of(source, own, shard.dense.names, source is head)]
     shard.watermarks = Watermarks.from_entries(entries, epoch)
     shard.dense.load({(a.name, a.column): a.values for source in sources for a in source.state.dense}, shard.now)
@@ -186,9 +202,9 @@ def restore_one(
             for name, value in source.state.reports.items():
                 shard.reports[name] = shard.reports.get(name, 0.0) + value
         if source.slices:
-            restore_candidates(shard, source)
+            restore_candidates(shard, source, begins)
             for table in shard.tables:
-                restore_rows(shard, table, source, checkpoints.place)
+                restore_rows(shard, table, source, checkpoints.place, begins)
 
 
 def sources_of(
@@ -228,8 +244,10 @@ def entries_of(source: OldShard, own: range, dense: tuple[str, ...], head: bool)
             yield kept
 
 
-def restore_candidates(shard: Shard, source: OldShard) -> None:
+def restore_candidates(shard: Shard, source: OldShard, begins: Begins | None) -> None:
     if shard.first.trials is not None and (trials := source.state.trials) is not None:
+        if begins is not None:
+            trials = begins.trials(trials, [name for name, dtype, _, _ in shard.first.store.layout if dtype == "float32"])
         shard.first.trials.load(trials.only(within(trials.keys, source.slices)))
     candidates, counted = shard.first.candidates, source.state.candidates
     if candidates is None or counted is None:
@@ -245,19 +263,33 @@ def restore_candidates(shard: Shard, source: OldShard) -> None:
     candidates.load(counted, shard.now)
 
 
-def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage) -> None:
+def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage, begins: Begins | None) -> None:
     """Put the rows of a part's table into a shard: first the last full checkpoint, then the changes, link by link."""
     store = shard.tables[table].store
-    shard.tables[table].since = source.state.tables[table].since
+    there = table if begins is None else there_of(table, store.layout, source.state, begins)
+    shard.tables[table].since = source.state.tables[there].since
     whole = (source.slices.start, source.slices.stop) == source.part.slices
-    start = max(i for i, one in enumerate(source.links) if one.rows(table).full)
+    start = max(i for i, one in enumerate(source.links) if one.rows(there).full)
     for one in source.links[start:]:
-        held, rows = one.state.tables[table], one.rows(table)
-        if held.layout != (own := layout_of(store.layout)):
+        held, rows = one.state.tables[there], one.rows(there)
+        if begins is None and held.layout != (own := layout_of(store.layout)):
             raise CheckpointError(f"{one.folder} has rows of {held.layout}; this xpsql has {own}")
         store.evict(chosen(held.gone, held.gone, source.slices))
         for records in read_records(place, f"{one.folder}/{rows.file.name}", rows.rows):
-            store.put(records if whole else chosen(records, keys_of(records), source.slices))
+            mine = records if whole else chosen(records, keys_of(records), source.slices)
+            store.put(mine if begins is None else begins.records(mine, held.layout, store.layout, store.row_bytes))
+
+
+def there_of(table: str, layout: list[tuple[str, str, int, int]], state: State, begins: Begins) -> str:
+    """Return the table of another training that has the columns of one here.
+
+    Raises:
+        CheckpointError: none has all of them.
+    """
+    for name, held in state.tables.items():
+        if begins.holds(held.layout, layout):
+            return name
+    raise CheckpointError(f"no table of the other training has the columns of {table}")
 
 
 def chosen(values: NDArray[T], keys: NDArray[np.uint64], slices: range) -> NDArray[T]:

@@ -57,7 +57,8 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     gangs = [Gang(shard, num_workers, monitor.held_up, hybrid) if together else shard for shard in shards.values()]
     client = LocalClient(gangs)
     dealer = Dealer(prepared.turns, num_workers, settings.together, standing)
-    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up, together)
+    left = None if prepared.pauses_after is None else max(0, prepared.pauses_after - sum(monitor.counted.values()))
+    pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up, together, left)
     windows = [Collector(schedule, prepared.targets, monitor.step, monitor.close, opened) for _ in range(num_workers)]
 
     def state() -> DriverState:
@@ -67,11 +68,15 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     taker = Beside(shards, pace, checkpoints.place, state)
     with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note) as checkpointer:
         learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows)
+        validated = None
         if prepared.hold_out is None:
             learn()
         else:
             passes = LocalPasses(shards, prepared, draft, monitor, dealer, pace, checkpointer, learn)
-            learn_by_pass(prepared, prepared.hold_out, monitor, passes)
+            validated = learn_by_pass(prepared, prepared.hold_out, monitor, passes)
+        if prepared.plan.pause is not None:
+            checkpointer.take()
+            raise monitor.paused(validated, draft)
     if monitor.kept is not None:
         draft.adopt(draft.best(monitor.kept.pass_number))
         return monitor.kept.held
@@ -90,6 +95,11 @@ class LocalPasses(NamedTuple):
     pace: Pace
     checkpointer: Checkpointer
     run: Callable[[], None]
+
+    @property
+    def unfinished(self) -> bool:
+        """See Passes."""
+        return self.dealer.unfinished > 0
 
     def learn(self, number: int) -> None:
         """See Passes."""
@@ -126,7 +136,7 @@ class Begun(NamedTuple):
 
 
 def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -> Begun:
-    """Return what a training begins with: what a checkpoint has, else its parent."""
+    """Return what a training begins with: what a checkpoint has, else what it takes over, else its parent."""
     num_shards, columns, checkpoints = prepared.places.shards, prepared.columns, draft.checkpoints
 
     def fresh() -> dict[int, Shard]:
@@ -146,6 +156,13 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
         return Begun(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()
+    if (begins := prepared.plan.begins) is not None:
+        checkpoint = begins.checkpoint()
+        driver = begins.driver(read_driver(begins.checkpoints, checkpoint))
+        restore(shards, num_shards, begins.checkpoints, checkpoint, epoch, begins)
+        monitor.go_on(driver)
+        standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
+        return Begun(shards, standing, {window.key: window for window in driver.open})
     if prepared.parent is not None:
         changed = changed_programs(prepared.plan, prepared.recipe, prepared.parent)
         load(shards, num_shards, prepared.parent, columns, changed, prepared.tree)

@@ -22,9 +22,12 @@ class Pace:
     Args:
         held_up: told which workers others have waited for, and how long, once for each step that takes so long.
         together: steps wait for each other (bsp), so whoever has begun one needs the others in it.
+        most: steps of all workers, after which they must stop; None: they go on to the end.
     """
 
-    def __init__(self, num_workers: int, slack: int | None, held_up: HeldUp, together: bool = False) -> None:
+    def __init__(
+        self, num_workers: int, slack: int | None, held_up: HeldUp, together: bool = False, most: int | None = None
+    ) -> None:
         self._workers = range(num_workers)
         self._begun: dict[int, int] = dict.fromkeys(self._workers, 0)
         self._under_way: dict[int, int] = {}
@@ -33,6 +36,7 @@ class Pace:
         self._told = -1
         self._last: int | None = None
         self._together = together
+        self._left = most
         self._stopped: int | None = None  # the last step that is made
         self._failed = False
         self._changed = threading.Condition()
@@ -59,8 +63,17 @@ class Pace:
             if not self._changed.wait_for(lambda: self._may_step(worker), WAIT_SECONDS):
                 waited, slowest = HELD_UP_SECONDS + WAIT_SECONDS, self._slowest()[0]
                 raise TrainingError(f"Worker {worker} waited {waited:.0f} s for worker {slowest}, which made no step.")
+            if self._left == 0:
+                return False
             self._under_way[worker] = self._begun[worker]
+            if self._left is not None:
+                self._left -= 1
             return self._stopped is None or self._begun[worker] <= self._stopped
+
+    @property
+    def over(self) -> bool:
+        """Whether all steps are made that were to be."""
+        return self._left == 0
 
     def _tell(self) -> None:
         """Report who is waited for, once for each step."""

@@ -26,6 +26,7 @@ from ...ps.transport.wire import Acknowledged, Handler
 from ...ps.watermarks import Turn, as_lines, highest, lowest
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.recovery import Recoveries
+from ..metrics.validations import Validated
 from ..monitor import Monitor
 from ..online.pace import Pace
 from ..parallelism import in_step
@@ -73,6 +74,11 @@ class RemotePasses(NamedTuple):
     driver: Driver
     job: Job
     draft: Draft
+
+    @property
+    def unfinished(self) -> bool:
+        """See Passes: tasks pause at the end alone."""
+        return False
 
     def learn(self, number: int) -> None:
         """See Passes."""
@@ -161,8 +167,12 @@ class Driver:
         """The rows of the best pass; None where what the shards hold at the end becomes the version."""
         return self._monitor.kept
 
-    def learn(self, job: Job, draft: Draft) -> None:
-        """Learn all passes, one after the other where rows are held out.
+    def checkpoint(self) -> None:
+        """Take a checkpoint."""
+        self._checkpointer.take()
+
+    def learn(self, job: Job, draft: Draft) -> Validated | None:
+        """Learn all passes, one after the other where rows are held out; return what those said in the end.
 
         Raises:
             LostError, XpsqlError: see run_workers.
@@ -170,8 +180,8 @@ class Driver:
         rows = self._prepared.hold_out
         if rows is None:
             self.run_workers(job)
-        else:
-            learn_by_pass(self._prepared, rows, self._monitor, RemotePasses(self, job, draft))
+            return None
+        return learn_by_pass(self._prepared, rows, self._monitor, RemotePasses(self, job, draft))
 
     def learn_pass(self, job: Job, number: int) -> None:
         """Learn a pass; workers that ended with the one before are started again.

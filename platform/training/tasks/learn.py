@@ -33,13 +33,15 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     """
     recoveries, epoch, useless = Recoveries(monitor), draft.manifest.epoch, set[str]()
     checkpoint, state = newest(draft, useless, monitor)
+    if state is None and (begins := prepared.plan.begins) is not None:
+        state = begins.driver(read_driver(begins.checkpoints, begins.checkpoint()))
     if state is not None:
         monitor.go_on(state)
     finished = {} if state is None else from_lines(state.finished)
     while True:
         driver = Driver(prepared, monitor, recoveries, finished)
         try:
-            return learn_once(tasks, prepared, draft, driver, epoch, checkpoint)
+            return learn_once(tasks, prepared, draft, driver, epoch, checkpoint, monitor)
         except LostError as error:
             recoveries.lost("the shards", error)
         except CheckpointError as error:
@@ -71,7 +73,9 @@ def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[st
     return "", None
 
 
-def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int, checkpoint: str) -> Held:
+def learn_once(
+    tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int, checkpoint: str, monitor: Monitor
+) -> Held:
     """Learn from where a checkpoint stands, to the end.
 
     Args:
@@ -91,9 +95,13 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, e
         with on.contact.dial_shards(addresses, ASK_SECONDS) as client:
             driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
-                driver.learn(job, draft)
+                validated = driver.learn(job, draft)
+                if prepared.plan.pause is not None:
+                    driver.checkpoint()
             kept = driver.kept
-            held = driver.save(-1) if kept is None else kept.held
+            held = None if prepared.plan.pause is not None else driver.save(-1) if kept is None else kept.held
         on.end()
+    if held is None:
+        raise monitor.paused(validated, draft)
     draft.adopt(saved_files(draft.folder, epoch) if kept is None else draft.best(kept.pass_number))
     return held

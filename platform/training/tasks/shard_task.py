@@ -65,11 +65,14 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
 
 
 def fill(shard: Shard, number: int, job: Job) -> None:
-    """Put into a new shard what it begins with: a checkpoint, or else what the training continues."""
+    """Put into a new shard what it begins with: a checkpoint, or else what the training takes over or continues."""
     recipe = recipe_of(job.input.plan, job.input.columns)
     if job.checkpoint:
         checkpoints = Checkpoints(job.checkpoints)  # the driver has looked whose they are
         restore({number: shard}, job.input.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
+    elif (begins := job.input.plan.begins) is not None:
+        num_shards, there = job.input.places.shards, begins.checkpoints
+        restore({number: shard}, num_shards, there, begins.checkpoint(), job.epoch, begins)
     elif job.input.parent is not None:
         changed = changed_programs(job.input.plan, recipe, job.input.parent)
         load({number: shard}, job.input.places.shards, job.input.parent, job.input.columns, changed, job.input.tree)

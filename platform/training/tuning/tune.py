@@ -3,12 +3,16 @@
 Every candidate learns the rows in the same order from the same seed, in a warehouse that goes with the statement; a query that
 cannot be read in place runs once for all of them. Candidates whose parameters are rows alone learn side by side in one
 training, which reads, encodes and looks up once for all; others one after the other. `halving` judges all by the first rows,
-the better half by twice as many, and so on. The best one's options are then trained as any statement would train them, so that
-its version is that of its own training.
+the better half by twice as many, and so on.
+
+Candidates that learn side by side pause where they are judged: those that go on take over their columns from there, and so
+does the best one, whose version is that of its own training bit by bit. Of others, and on tasks by `halving`, a judgement is a
+training of its own, and the best one's options are trained in the end as any statement would train them.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +29,7 @@ from ...engines.base import Engine, Staged
 from ...errors import StatementError, TrainingError
 from ...progress import SilentReporter
 from ...quoting import quoted
+from ..checkpoints.begins import Begins, PausedError
 from ..metrics.labels import divided
 from ..plan import Plan, Use
 from ..start import train
@@ -79,14 +84,15 @@ def tuned(
                 trials.judge(alive, LAST / len(alive))
                 alive = trials.better_half(alive)
         else:
-            trials.judge(alive, None)
+            trials.judge(alive, 1.0)
             alive = trials.better_half(alive)[:1]
         best = trials.kept(alive[0])
-    winner = candidates[alive[0]]
-    told = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
-    reporter.note(f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {told}")
-    plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement, trials=tuple(trials.found))
-    return train(plan, engine, models, reporter)
+        winner = candidates[alive[0]]
+        told = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
+        reporter.note(f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {told}")
+        begins = trials.begins(alive[:1])
+        plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement, trials=tuple(trials.found), begins=begins)
+        return train(plan if read.query == plan.query else replace(plan, rows=folder / "rows"), engine, models, reporter)
 
 
 def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.Schema) -> bool:
@@ -98,10 +104,21 @@ def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.S
         and not differing & {*ALIKE}
         and len(plan.labels) == 1
         and plan.settings.task == "auto"
+        and plan.settings.patience is None
+        and not plan.settings.vectors
         and label is not None
         and not pa.types.is_string(label.type)
         and not any(use.on for use in plan.operators)
     )
+
+
+class Reached(NamedTuple):
+    """How far candidates have learned side by side: the version that keeps their checkpoint, its training, and who they are."""
+
+    folder: Path
+    training: str
+    labels: tuple[str, ...]
+    group: tuple[int, ...]
 
 
 class Judging:
@@ -128,12 +145,14 @@ class Judging:
         self._folder = folder / "trials"
         self._reporter = reporter
         self._together = together
+        self._reached: dict[int, Reached] = {}
+        self._trained = 0
         self.found: list[dict[str, Any]] = [
             {"trial_id": n, "options": one.options, "by": tune.metric, "metric": None, "error": None, "status": STOPPED}
             for n, one in enumerate(candidates, 1)
         ]
 
-    def judge(self, chosen: Sequence[int], beginning: float | None) -> None:
+    def judge(self, chosen: Sequence[int], share: float) -> None:
         """Train candidates on the beginning of the rows, or all, side by side where they can be, and judge them.
 
         Raises:
@@ -141,31 +160,62 @@ class Judging:
         """
         size = MOST if self._together else 1
         for start in range(0, len(chosen), size):
-            self._judge(chosen[start : start + size], beginning)
+            self._judge(chosen[start : start + size], share)
+            if self._tune.method != "halving":
+                self._forget(self._best_first(chosen[: start + size])[:1])
 
-    def _judge(self, group: Sequence[int], beginning: float | None) -> None:
-        plan = replace(self._plan, model="trial", release=None, replace=False, beginning=beginning)
+    def begins(self, group: Sequence[int]) -> Begins | None:
+        """Return what candidates have learned so far, where that can be taken over; None where they begin anew."""
+        reached = {self._reached[n].folder: self._reached[n] for n in group if n in self._reached}
+        if len(reached) != 1 or any(n not in self._reached for n in group):
+            return None
+        (one,) = reached.values()
+        return Begins(one.folder, one.training, one.labels, tuple(one.group.index(n) for n in group))
+
+    def _forget(self, alive: Sequence[int]) -> None:
+        """Remove what candidates have learned that do not go on."""
+        kept = {self._reached[n].folder for n in alive if n in self._reached}
+        for number, one in [*self._reached.items()]:
+            if one.folder not in kept:
+                clear(one.folder.parents[2])
+                del self._reached[number]
+
+    def _judge(self, group: Sequence[int], share: float) -> None:
+        self._trained += 1
+        folder = self._folder / str(self._trained)
+        counts = any(use.name == "safety" for use in self._plan.operators)  # what it refuses, of all candidates together
+        pauses = self._together and not counts and (share == 1 or self._engine.tasks is None)
+        plan = replace(self._plan, model="trial", release=None, replace=False)
+        if pauses:
+            plan = replace(plan, pause=share, begins=self.begins(group))
+        elif share < 1:
+            plan = replace(plan, beginning=share)
         labels = [self._plan.labels[0], *(f"trial {n + 1} of {self._plan.labels[0]}" for n in group[1:])] if group[1:] else []
         use = self._candidates[group[0]].algorithm
         plan = together(plan, use, [self._candidates[n].algorithm.options for n in group], labels)
-        models = Models(self._folder)
+        models, began = Models(folder), time.monotonic()
         try:
             train(plan, self._engine, models, SilentReporter())
+            manifest = models.version(plan.model).manifest
+            measured, examples = judging(manifest), manifest.examples
+            clear(folder)
+        except PausedError as paused:
+            measured, examples = paused.metrics, paused.examples
+            for n in group:
+                self._reached[n] = Reached(paused.folder, paused.training, plan.labels, tuple(group))
         except TrainingError as error:  # numbers grew beyond all bounds
-            clear(self._folder)
+            clear(folder)
             for n in group if group[1:] else ():
-                self._judge([n], beginning)
+                self._judge([n], share)
             if not group[1:]:
                 self.found[group[0]] |= {"status": INFEASIBLE, "error": str(error), "metric": None}
             return
-        manifest = models.version(plan.model).manifest
-        measured = judging(manifest)
-        clear(self._folder)
+        seconds = time.monotonic() - began
         by_label = divided(measured, labels).values() if labels else [measured]
         for n, values in zip(group, by_label, strict=True):
-            self._note(n, values, manifest)
+            self._note(n, values, examples, seconds)
 
-    def _note(self, number: int, measured: Mapping[str, float | None], manifest: Manifest) -> None:
+    def _note(self, number: int, measured: Mapping[str, float | None], examples: int, seconds: float) -> None:
         value = measured.get(self._tune.metric)
         if value is None:
             known = ", ".join(name for name, one in measured.items() if one is not None and name != "examples")
@@ -175,7 +225,7 @@ class Judging:
                 subject=TUNE,
             )
         trial = self.found[number]
-        trial |= {"status": SUCCEEDED, "metric": value, "examples": manifest.examples, "seconds": manifest.seconds}
+        trial |= {"status": SUCCEEDED, "metric": value, "examples": examples, "seconds": seconds}
         self._reporter.note(f"Trial {number + 1}: {self._tune.metric} {value:.6g}, {trial['options']}")
 
     def better_half(self, alive: Sequence[int]) -> list[int]:
@@ -184,14 +234,21 @@ class Judging:
         Raises:
             TrainingError: none of them could be trained.
         """
-        good = [n for n in alive if self.found[n]["status"] == SUCCEEDED]
+        good = self._best_first(alive)
         if not good:
             raise TrainingError(f"None of {len(alive)} trials could be trained. The first one: {self.found[alive[0]]['error']}")
-        sign = -1 if self._tune.metric in HIGHER else 1
-        kept = sorted(good, key=lambda n: (sign * self.found[n]["metric"], n))[: -(-len(alive) // 2)]
-        for n in {*good} - {*kept} if self._tune.method == "halving" else ():
-            self.found[n]["status"] = STOPPED
+        kept = good[: -(-len(alive) // 2)]
+        if self._tune.method == "halving":
+            for n in good[len(kept) :]:
+                self.found[n]["status"] = STOPPED
+            self._forget(kept)
         return kept
+
+    def _best_first(self, judged: Sequence[int]) -> list[int]:
+        """Return the candidates that could be trained, of equal ones the first first."""
+        sign = -1 if self._tune.metric in HIGHER else 1
+        good = [n for n in judged if self.found[n]["status"] == SUCCEEDED]
+        return sorted(good, key=lambda n: (sign * self.found[n]["metric"], n))
 
     def kept(self, best: int) -> dict[str, Any]:
         """Return the line of the best candidate, and say of all whether they are."""
