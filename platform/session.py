@@ -127,6 +127,10 @@ class Session:
             with refusing_excess(step.position):
                 return Result(step.command.run(self))
         except StatementError as error:
+            from .engines.spark_sql.bad_values import located
+
+            if (told := located(error, step.text.text, self.engine)) is not None:
+                raise told.at(step.text.restated(told.position)) from error.__cause__
             if error.position is None:
                 raise error.at(step.position) from error.__cause__
             raise

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """A statement of a script: its command, and where it starts."""
+    """A statement of a script: its command, where it starts, and its text."""
 
     command: Command
     position: Position
+    text: Passage
 
 
 def parse_script(
@@ -53,7 +54,8 @@ def parse_script(
 def parse_step(cursor: Cursor, others: Statements) -> Step:
     position = start(cursor)
     with refusing_excess(position):
-        return Step(parse_statement(cursor, others), position)
+        text = cursor.passage.cut(cursor.tokens[0].start, cursor.tokens[-1].end)
+        return Step(parse_statement(cursor, others), position, text)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from ...errors import NO_MEMORY, StatementError
 from ..missing import absent, gone
+from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
 
 COLUMN_MISSING = re.compile(
@@ -19,6 +20,12 @@ TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
 AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
 UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
 MACRO = re.compile(r"Macro \w+\(\) does not support the supplied arguments.*Candidate macros?:(?P<forms>.*)", re.DOTALL)
+BAD_VALUE = re.compile(
+    r"the text '(?P<text>.*)' is no (?P<word>integer|boolean|date|timestamp); use TRY_CAST"
+    r"|Could not convert string (?:'(?P<value>.*)'|\"(?P<decimal>.*)\") to (?P<kind>\w+(?:\([\d,]+\))?)"
+    r"|with value (?P<number>\S+) can't be cast because the value is out of range for the destination type (?P<narrow>\w+)",
+    re.DOTALL,
+)
 NO_ARRAY = "Invalid LIST argument during lambda function binding"
 CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
 BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
@@ -72,6 +79,10 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         forms = [form.strip().removeprefix("spark_") for form in found["forms"].strip().splitlines()]
         name = forms[0].partition("(")[0]
         return StatementError(f"{name} does not take these arguments. Write {' or '.join(forms)}.", find_word(text, name))
+    if found := BAD_VALUE.search(message):
+        value = next(one for one in found.group("text", "value", "decimal", "number") if one is not None)
+        kind = (found["word"] or found["kind"] or found["narrow"]).upper()
+        return StatementError(bad_value(value, "INT" if kind == "INTEGER" else TYPES.get(kind, kind)))
     if NO_ARRAY in message:
         return StatementError("A function that takes an array got something else. Give it one: array(1, 2).")
     if BROKEN_LINE in message:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ....warehouse.tables import MANIFEST
 from ...errors import ModelError, Position, StatementError
 from ..missing import absent, gone, no_function
+from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
 from .calls import RewrittenStatement
 from .missing_packages import format_of, missing, no_format
@@ -27,6 +28,7 @@ PLACE_AND_PLAN = re.compile(r"; line \d+ pos \d+\b.*", re.DOTALL)  # Spark 3
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
 CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>(?!\S+\.DefaultSource$).+)$", re.MULTILINE)  # no class sought
 READING = re.compile(r"\bfile (?P<path>[a-z0-9]+:/.+?)\.\s")  # of the exception around the cause
+NUMBER = re.compile(r"(?<=\d)(?:BD|[LSYDF])$")  # what Spark writes after one
 JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
 STACK = re.compile(r"\n\n|\n\tat |\nDriver stacktrace:")
 TRACEBACK = "Traceback (most recent call last):"
@@ -110,6 +112,10 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
             return StatementError(no_format(lacked), position)
         case ["TABLE_OR_VIEW_NOT_FOUND", *_]:
             return absent("table or view", args["relationName"], relations(), position)
+        case ["CAST_INVALID_INPUT" | "CAST_OVERFLOW"]:
+            given = str((error.getMessageParameters() or {}).get("expression") or args["value"])
+            value = given[1:-1] if given.startswith("'") else NUMBER.sub("", given)
+            return StatementError(bad_value(value, args["targetType"]), position)
         case ["RECURSIVE_VIEW"]:
             return StatementError(f"The view {args['viewIdent']} would read itself.", position)
         case ["INVALID_TEMP_OBJ_REFERENCE"]:
