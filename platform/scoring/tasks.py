@@ -28,8 +28,7 @@ from ..training.compiled import limit_threads, prepare_task
 from ..training.parallelism import Places, scoring_places
 from ..training.tasks.cluster import cluster
 from ..training.tasks.coordinator import Coordinator
-from ..training.tasks.driver import taken
-from ..training.tasks.job import TAKE, WAIT_SECONDS, NextTurn, Take, check_machine, own_host, own_version
+from ..training.tasks.job import TAKE, WAIT_SECONDS, NextTurn, Take, check_machine, own_host, own_version, taken
 from ..training.tasks.membership import CALL_SECONDS, EndedError, Membership
 from ..training.tasks.messages import Contact
 from .explainer import Explainer

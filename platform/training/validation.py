@@ -121,13 +121,8 @@ def require_kept(state: DriverState, draft: Draft) -> None:
 class Passes(Protocol):
     """What learns pass by pass, and can keep what it has learned."""
 
-    @property
-    def unfinished(self) -> bool:
-        """Whether the pass was left before its end, as the training pauses."""
-        ...
-
-    def learn(self, number: int) -> None:
-        """Learn from the turns of a pass that are not finished."""
+    def learn(self, number: int) -> bool:
+        """Learn from the turns of a pass that are not finished; return whether it is over: not where the training pauses."""
         ...
 
     def pulls(self) -> Sequence[Pull]:
@@ -151,10 +146,10 @@ def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, pa
     for number in range(len(validations.passes), prepared.plan.settings.passes):
         if validations.over:
             break
-        passes.learn(number)
+        over = passes.learn(number)
         tallies = validator.measure(lambda: LabelMetrics(targets), passes.pulls())
         found = Validated(number, monitor.passes.examples, tallies)
-        if passes.unfinished:
+        if not over:
             return found
         monitor.validated(found)
         if validations.patience is not None and validations.gained:

@@ -32,8 +32,9 @@ def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
         yield embedded
 
 
-def rows(session: xpsql.Session, model: str) -> pa.Table:  # noqa: F811
-    return session.sql(f"SELECT slot, key, weight, count FROM ML.WEIGHTS(MODEL {model}) ORDER BY key").arrow()
+def rows(session: xpsql.Session, model: str) -> list[dict[str, Any]]:  # noqa: F811
+    found: list[dict[str, Any]] = session.sql(f"SELECT * FROM ML.WEIGHTS(MODEL {model})").arrow().to_pylist()
+    return sorted(found, key=lambda row: (row["key"], row.get("table", "")))
 
 
 def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Session, path: Path) -> None:  # noqa: F811
@@ -49,7 +50,7 @@ def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Se
     assert "(alpha = 0.3, l1 = 0)" in shown
     assert "TUNE" not in shown
     session.sql(shown.replace("MODEL m", "MODEL alone"))
-    assert rows(session, "m").equals(rows(session, "alone"))
+    assert rows(session, "m") == rows(session, "alone")
     assert session.models.version("m").manifest.metrics["auc"] == trials[1]["value"]
     assert [row["name"] for row in session.sql("SHOW MODELS").arrow().to_pylist()] == ["alone", "m"]
 
@@ -126,6 +127,64 @@ def test_candidates_that_learn_side_by_side_learn_what_each_learns_alone(
         embedded.sql(f"TRAIN OR REPLACE MODEL alone USING {own} {rest}")
         alone = tune.judging(embedded.models.version("alone").manifest)[metric]
         assert alone == pytest.approx(trial["value"], rel=1e-6)
+    assert_is_that_of_its_own_training(embedded, learned)
+
+
+def assert_is_that_of_its_own_training(session: xpsql.Session, learned: list[str]) -> None:  # noqa: F811
+    """Require rows, metrics and curves of a version that TUNE made to be those of its statement by itself."""
+    del learned[:]
+    session.sql(session.sql("SHOW TRAIN MODEL m").arrow()["statement"][0].as_py().replace("MODEL m", "OR REPLACE MODEL alone"))
+    assert learned == []
+    assert rows(session, "m") == rows(session, "alone")
+    mine, alone = (session.models.version(name).manifest for name in ("m", "alone"))
+    for field in ("examples", "rows", "statistics", "base_rate", "batch_size", "best_pass"):
+        assert getattr(mine, field) == getattr(alone, field), field
+    for field in ("metrics", "validation", "evaluation"):  # sums, whose order may be another one
+        told = [{k: v for k, v in getattr(one, field).items() if k != "examples_per_second"} for one in (mine, alone)]
+        assert told[0] == pytest.approx(told[1]), field
+    info = "SELECT `pass`, `window`, validation, examples, logloss, rmse FROM ML.TRAINING_INFO(MODEL {})"
+    info += " WHERE `window` IS NOT NULL OR validation ORDER BY 1, 2"
+    curves = [session.sql(info.format(name)).arrow().to_pylist() for name in ("m", "alone")]
+    assert [pytest.approx(line) for line in curves[0]] == curves[1]
+
+
+@pytest.mark.parametrize(
+    ("using", "rest"),
+    [
+        (
+            "fm (dim = 2, alpha = HPARAM_CANDIDATES(0.01, 0.03, 0.1, 0.3))",
+            "VALIDATE ON 0.2 WITH (passes = 2, batch_size = 100)",
+        ),
+        (
+            "xftrl (alpha = HPARAM_CANDIDATES(0.01, 0.03, 0.1, 0.3))",
+            "EVALUATE EVERY 3 BATCHES ON 2 BATCHES WITH (batch_size = 90)",
+        ),
+    ],
+)
+def test_candidates_that_go_on_learn_what_they_would_have_learned_in_one_go(
+    embedded: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch, using: str, rest: str
+) -> None:
+    learned: list[str] = []
+    train = tune.train
+    monkeypatch.setattr(tune, "train", lambda plan, *rest: (learned.append(plan.model), train(plan, *rest))[1])
+    tuned = f"TUNE BY logloss TRIALS 4 METHOD halving {rest}"
+    embedded.sql(
+        f"TRAIN MODEL m USING {using} {tuned} AS SELECT label, user, item FROM parquet.`{path}` ORDER BY item, user, ts"
+    )
+    assert learned == ["trial", "m"]
+    assert sorted(trial["status"] for trial in embedded.sql(TRIALS).arrow().to_pylist()) == ["STOPPED"] * 2 + ["SUCCEEDED"] * 2
+    assert_is_that_of_its_own_training(embedded, learned)
+
+
+@pytest.mark.parametrize(
+    "rest", ["OPERATORS (safety)", "VALIDATE ON 0.2 WITH (passes = 3, patience = 1)"], ids=["counts of all", "its own patience"]
+)
+def test_a_best_candidate_that_cannot_go_on_is_trained_again(embedded: xpsql.Session, path: Path, rest: str) -> None:
+    using = "xftrl (alpha = HPARAM_CANDIDATES(0.01, 0.3))"
+    embedded.sql(
+        f"TRAIN MODEL m USING {using} TUNE BY logloss TRIALS 2 METHOD grid {rest} AS SELECT label, user FROM parquet.`{path}`"
+    )
+    assert_is_that_of_its_own_training(embedded, [])
 
 
 def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedded: xpsql.Session, path: Path) -> None:
@@ -139,7 +198,7 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
     assert best["value"] == min(trial["value"] for trial in trials if trial["examples"] == 1500)
     assert {trial["status"] for trial in trials if dict(trial["hyperparameters"])["alpha"] < "0.01"} == {"STOPPED"}
     embedded.sql(embedded.sql("SHOW TRAIN MODEL m").arrow()["statement"][0].as_py().replace("MODEL m", "MODEL alone"))
-    assert rows(embedded, "m").equals(rows(embedded, "alone"))
+    assert rows(embedded, "m") == rows(embedded, "alone")
     assert embedded.models.version("m").manifest.examples == 3000
 
 

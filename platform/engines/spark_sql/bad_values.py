@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from ...errors import Position, StatementError
@@ -26,6 +27,7 @@ BAD = re.compile(rf"The value (?P<value>'.*'|\".*\") is no (?P<kind>.+)\. {re.es
 BEGINS = re.compile(r"\b(?:SELECT|WITH)\b", re.IGNORECASE)
 OWN = {function.name: function for function in FUNCTIONS}
 MISTYPED = re.compile("Unimplemented type for cast|data type mismatch|takes an array got something else")
+CASTS = frozenset(("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL"))
 MOST_ROWS = 50_000_000
 
 
@@ -37,7 +39,7 @@ class Reads(Protocol):
     def reader(self, query: str) -> pa.RecordBatchReader: ...
 
 
-class Found(NamedTuple):
+class BadValue(NamedTuple):
     """The expression that has the value, the number of its row, from 1, and where it stands in the text."""
 
     expression: exp.Expr
@@ -102,13 +104,16 @@ def told_where(value: str, kind: str, query: exp.Query, text: str, engine: Reads
     """Return the error that says where a value is."""
     for filtered in (True, False):
         for select in query.find_all(exp.Select):
-            found = first_row(value, query, select, filtered, engine)
+            try:
+                found = first_row(value, query, select, filtered, engine)
+            except StatementError:  # it has what fails without a cast that says so
+                continue
             if found is not None:
                 return worded(value, kind, found, filtered, text)
     return None
 
 
-def worded(value: str, kind: str, found: Found, filtered: bool, text: str) -> StatementError:
+def worded(value: str, kind: str, found: BadValue, filtered: bool, text: str) -> StatementError:
     what, select = found.expression, found.select
     call = next((one for one in calls_in(select) if any(part is what for part in one[0].walk())), None)
     if isinstance(what, exp.Literal):
@@ -128,18 +133,18 @@ def worded(value: str, kind: str, found: Found, filtered: bool, text: str) -> St
     return StatementError(message, place(text, call[1].name if call is not None else column.name if column is not None else ""))
 
 
-def first_row(value: str, query: exp.Query, select: exp.Select, filtered: bool, engine: Reads) -> Found | None:
+def first_row(value: str, query: exp.Query, select: exp.Select, filtered: bool, engine: Reads) -> BadValue | None:
     """Return the first row of what a SELECT reads where something that is cast, or a column, has a value."""
-    asked = list(taken(select))
+    asked = sorted(taken(select), key=unlikely)
     if not asked:
         return None
     texts = [exp.cast(tolerant(one), "string") for one in asked]
     row = 0
     for batch in engine.reader(probe(query, select, texts, filtered)):
         for number, column in enumerate(batch.columns):
-            at = pa.compute.index(column, value).as_py()
+            at = pc.index(column, value).as_py()
             if at >= 0:
-                return Found(asked[number], row + at + 1, select)
+                return BadValue(asked[number], row + at + 1, select)
         row += batch.num_rows
         if row > MOST_ROWS:
             return None
@@ -149,11 +154,13 @@ def first_row(value: str, query: exp.Query, select: exp.Select, filtered: bool, 
 def taken(select: exp.Select) -> Iterator[exp.Expr]:
     """Iterate over what may be cast in a SELECT, each once: what casts are of, columns, and literals that functions take."""
     seen = set()
-    for node in select.find_all(exp.Cast, exp.Column, exp.Literal):
-        if node.parent_select is not select:
+    for node in select.find_all(exp.Cast, exp.Anonymous, exp.Column, exp.Literal):
+        if node.parent_select is not select or (isinstance(node, exp.Anonymous) and not casts(node)):
             continue
-        one = node.this if isinstance(node, exp.Cast) else node
-        if isinstance(one, exp.Literal) and not one.is_string:
+        one = operand(node) if casts(node) else node
+        if (isinstance(one, exp.Literal) and not one.is_string) or (
+            isinstance(node.parent, exp.Select | exp.Alias) and one is node
+        ):
             continue
         text = one.sql("spark")
         if text not in seen:
@@ -161,16 +168,39 @@ def taken(select: exp.Select) -> Iterator[exp.Expr]:
             yield one
 
 
+def unlikely(one: exp.Expr) -> int:
+    """Return how unlikely it is that an expression is what was cast: a column that is, first."""
+    parent = one.parent
+    if parent is None or not casts(parent):
+        return 2
+    return 0 if isinstance(one, exp.Column) else 1
+
+
+def casts(node: exp.Expr) -> bool:
+    """Return whether an expression is CAST(x AS INT), or INT(x)."""
+    called = isinstance(node, exp.Anonymous) and node.name.upper() in CASTS and len(node.expressions) == 1
+    return called or type(node) is exp.Cast
+
+
+def operand(node: exp.Expr) -> exp.Expr:
+    """Return what is cast."""
+    one: exp.Expr = node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
+    return one
+
+
 def tolerant(expression: exp.Expr) -> exp.Expr:
     """Return an expression that gives NULL where a cast within fails."""
 
     def eased(node: exp.Expr) -> exp.Expr:
-        return exp.TryCast(**node.args) if type(node) is exp.Cast else node
+        if not casts(node):
+            return node
+        to = node.args["to"] if isinstance(node, exp.Cast) else exp.DataType.build(node.name)
+        return exp.TryCast(this=operand(node), to=to, safe=True, requires_string=True)
 
     return expression.copy().transform(eased)
 
 
-def probe(query: exp.Query, select: exp.Select, items: list[exp.Expr], filtered: bool) -> str:
+def probe(query: exp.Query, select: exp.Select, items: Sequence[exp.Expr], filtered: bool) -> str:
     """Return a query of other items over what a SELECT reads."""
     kept = {key: select.args[key].copy() for key in ("from_",) if select.args.get(key) is not None}
     lists = {key: [one.copy() for one in select.args.get(key) or ()] for key in ("joins", "laterals")}

@@ -244,7 +244,7 @@ def entries_of(source: OldShard, own: range, dense: tuple[str, ...], head: bool)
             yield kept
 
 
-def restore_candidates(shard: Shard, source: OldShard, begins: Begins | None) -> None:
+def restore_candidates(shard: Shard, source: OldShard, begins: Begins | None = None) -> None:
     if shard.first.trials is not None and (trials := source.state.trials) is not None:
         if begins is not None:
             trials = begins.trials(trials, [name for name, dtype, _, _ in shard.first.store.layout if dtype == "float32"])

@@ -96,17 +96,13 @@ class LocalPasses(NamedTuple):
     checkpointer: Checkpointer
     run: Callable[[], None]
 
-    @property
-    def unfinished(self) -> bool:
-        """See Passes."""
-        return self.dealer.unfinished > 0
-
-    def learn(self, number: int) -> None:
+    def learn(self, number: int) -> bool:
         """See Passes."""
         self.dealer.open(number)
         if self.dealer.unfinished:
             self.pace.begin()
             self.run()
+        return not self.dealer.unfinished
 
     def pulls(self) -> Sequence[Pull]:
         """See Passes."""

@@ -37,7 +37,6 @@ from .cluster import Cluster, cluster
 from .handover import Speeds
 from .job import (
     LATER,
-    NO_MORE,
     PRESSED,
     REPORT,
     SAVE,
@@ -52,6 +51,7 @@ from .job import (
     StepPermission,
     StepRequest,
     Take,
+    taken,
 )
 from .remote_checkpoints import ASK_SECONDS, RemoteTaker
 from .reports import Report, Terms
@@ -63,11 +63,6 @@ if TYPE_CHECKING:
 SAVE_SECONDS = 3600.0
 
 
-def taken(dealt: Dealt | None) -> NextTurn:
-    """Return a turn, or that there are no more, as it travels."""
-    return NextTurn(-1, NO_MORE) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
-
-
 class RemotePasses(NamedTuple):
     """Learns pass by pass; see Passes."""
 
@@ -75,14 +70,10 @@ class RemotePasses(NamedTuple):
     job: Job
     draft: Draft
 
-    @property
-    def unfinished(self) -> bool:
+    def learn(self, number: int) -> bool:
         """See Passes: tasks pause at the end alone."""
-        return False
-
-    def learn(self, number: int) -> None:
-        """See Passes."""
         self.driver.learn_pass(self.job, number)
+        return True
 
     def pulls(self) -> Sequence[Pull]:
         """See Passes."""
@@ -167,21 +158,21 @@ class Driver:
         """The rows of the best pass; None where what the shards hold at the end becomes the version."""
         return self._monitor.kept
 
-    def checkpoint(self) -> None:
-        """Take a checkpoint."""
-        self._checkpointer.take()
-
     def learn(self, job: Job, draft: Draft) -> Validated | None:
-        """Learn all passes, one after the other where rows are held out; return what those said in the end.
+        """Learn all passes, one after the other where rows are held out; return what those say, and pause with a checkpoint.
 
         Raises:
             LostError, XpsqlError: see run_workers.
         """
         rows = self._prepared.hold_out
+        validated = None
         if rows is None:
             self.run_workers(job)
-            return None
-        return learn_by_pass(self._prepared, rows, self._monitor, RemotePasses(self, job, draft))
+        else:
+            validated = learn_by_pass(self._prepared, rows, self._monitor, RemotePasses(self, job, draft))
+        if self._prepared.plan.pause is not None:
+            self._checkpointer.take()
+        return validated
 
     def learn_pass(self, job: Job, number: int) -> None:
         """Learn a pass; workers that ended with the one before are started again.

@@ -11,6 +11,7 @@ from ....warehouse.manifest import TableEntry
 from ....warehouse.storage import Storage
 from ...engines.tasks import unshared
 from ...errors import TrainingError
+from ...input.dealing import Dealt
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Method
 from ..prepared import Prepared, TrainingInput
@@ -69,6 +70,11 @@ class NextTurn(NamedTuple):
     counted: int = 0
     reached: int = 0
     term: int = 0
+
+
+def taken(dealt: Dealt | None) -> NextTurn:
+    """Return a turn, or that there are no more, as it travels."""
+    return NextTurn(-1, NO_MORE) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
 
 
 class StepRequest(NamedTuple):

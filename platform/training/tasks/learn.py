@@ -96,8 +96,6 @@ def learn_once(
             driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 validated = driver.learn(job, draft)
-                if prepared.plan.pause is not None:
-                    driver.checkpoint()
             kept = driver.kept
             held = None if prepared.plan.pause is not None else driver.save(-1) if kept is None else kept.held
         on.end()

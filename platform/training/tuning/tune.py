@@ -112,7 +112,7 @@ def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.S
     )
 
 
-class Reached(NamedTuple):
+class Tried(NamedTuple):
     """How far candidates have learned side by side: the version that keeps their checkpoint, its training, and who they are."""
 
     folder: Path
@@ -145,7 +145,7 @@ class Judging:
         self._folder = folder / "trials"
         self._reporter = reporter
         self._together = together
-        self._reached: dict[int, Reached] = {}
+        self._reached: dict[int, Tried] = {}
         self._trained = 0
         self.found: list[dict[str, Any]] = [
             {"trial_id": n, "options": one.options, "by": tune.metric, "metric": None, "error": None, "status": STOPPED}
@@ -202,7 +202,7 @@ class Judging:
         except PausedError as paused:
             measured, examples = paused.metrics, paused.examples
             for n in group:
-                self._reached[n] = Reached(paused.folder, paused.training, plan.labels, tuple(group))
+                self._reached[n] = Tried(paused.folder, paused.training, plan.labels, tuple(group))
         except TrainingError as error:  # numbers grew beyond all bounds
             clear(folder)
             for n in group if group[1:] else ():
