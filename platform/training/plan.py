@@ -15,7 +15,7 @@ from ..input.transform import Transform
 from ..operators.duration import duration_seconds
 from ..options import named_columns, option
 from ..parts import AnyPart
-from .checkpoints.begins import Begins
+from .checkpoints.begins import Beginning
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 from .metrics.validate import Validate
@@ -177,8 +177,8 @@ class Plan:
     queries of VECTORS by their names, not those of the continued version. `beginning`: the share of the rows that is learned,
     the first ones; None: all. `pause`: the share of all batches after which it pauses, with a checkpoint; None: it makes a
     version. `begins`: what it takes over from another training; `rows`: where the query's rows are, which ran before: they
-    become its own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label of
-    an algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
+    become its own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label
+    of an algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
     """
 
     statement: str
@@ -211,7 +211,7 @@ class Plan:
     positive: str | None = None
     items: str | None = None
     pause: float | None = None
-    begins: Begins | None = None
+    begins: Beginning | None = None
     rows: Path | None = None
 
     @property

@@ -30,7 +30,7 @@ Layout = Sequence[tuple[str, str, int, int]]
 T = TypeVar("T")
 
 
-class Begins(NamedTuple):
+class Beginning(NamedTuple):
     """What a training begins with.
 
     Attributes:
@@ -145,7 +145,7 @@ class PausedError(Exception):
     """A training has learned as many batches as it was to, and has a checkpoint there.
 
     Attributes:
-        folder, training: see Begins.
+        folder, training: see Beginning.
         metrics: what judges it: of the rows of VALIDATE, else over EVALUATE's windows, else of the first pass.
         examples: that it has learned from.
     """

@@ -22,7 +22,7 @@ from ...ps.shard import Shard
 from ...ps.snapshot import Snapshot, State, keys_of, layout_of, within
 from ...ps.transport.codec import Codec, WireError
 from ...ps.watermarks import RunRecord, Watermarks, from_lines, highest, lowest
-from .begins import Begins
+from .begins import Beginning
 from .driver_state import DRIVER_STATE, DriverState
 
 HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
@@ -155,7 +155,7 @@ def restore(
     checkpoints: Checkpoints,
     checkpoint: Checkpoint,
     epoch: int,
-    begins: Begins | None = None,
+    begins: Beginning | None = None,
 ) -> None:
     """Put what a checkpoint holds into some of the shards, by number, which are new.
 
@@ -183,7 +183,7 @@ def restore_one(
     checkpoints: Checkpoints,
     checkpoint: Checkpoint,
     epoch: int,
-    begins: Begins | None,
+    begins: Beginning | None,
 ) -> None:
     """Put a shard's share of a checkpoint into it."""
     own = slices_of(number, num_shards)
@@ -244,7 +244,7 @@ def entries_of(source: OldShard, own: range, dense: tuple[str, ...], head: bool)
             yield kept
 
 
-def restore_candidates(shard: Shard, source: OldShard, begins: Begins | None = None) -> None:
+def restore_candidates(shard: Shard, source: OldShard, begins: Beginning | None = None) -> None:
     if shard.first.trials is not None and (trials := source.state.trials) is not None:
         if begins is not None:
             trials = begins.trials(trials, [name for name, dtype, _, _ in shard.first.store.layout if dtype == "float32"])
@@ -263,7 +263,7 @@ def restore_candidates(shard: Shard, source: OldShard, begins: Begins | None = N
     candidates.load(counted, shard.now)
 
 
-def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage, begins: Begins | None) -> None:
+def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage, begins: Beginning | None) -> None:
     """Put the rows of a part's table into a shard: first the last full checkpoint, then the changes, link by link."""
     store = shard.tables[table].store
     there = table if begins is None else there_of(table, store.layout, source.state, begins)
@@ -280,7 +280,7 @@ def restore_rows(shard: Shard, table: str, source: OldShard, place: Storage, beg
             store.put(mine if begins is None else begins.records(mine, held.layout, store.layout, store.row_bytes))
 
 
-def there_of(table: str, layout: list[tuple[str, str, int, int]], state: State, begins: Begins) -> str:
+def there_of(table: str, layout: list[tuple[str, str, int, int]], state: State, begins: Beginning) -> str:
     """Return the table of another training that has the columns of one here.
 
     Raises:

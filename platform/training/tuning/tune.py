@@ -29,7 +29,7 @@ from ...engines.base import Engine, Staged
 from ...errors import StatementError, TrainingError
 from ...progress import SilentReporter
 from ...quoting import quoted
-from ..checkpoints.begins import Begins, PausedError
+from ..checkpoints.begins import Beginning, PausedError
 from ..metrics.labels import divided
 from ..plan import Plan, Use
 from ..start import train
@@ -112,7 +112,7 @@ def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.S
     )
 
 
-class Tried(NamedTuple):
+class TrialCheckpoint(NamedTuple):
     """How far candidates have learned side by side: the version that keeps their checkpoint, its training, and who they are."""
 
     folder: Path
@@ -145,7 +145,7 @@ class Judging:
         self._folder = folder / "trials"
         self._reporter = reporter
         self._together = together
-        self._reached: dict[int, Tried] = {}
+        self._reached: dict[int, TrialCheckpoint] = {}
         self._trained = 0
         self.found: list[dict[str, Any]] = [
             {"trial_id": n, "options": one.options, "by": tune.metric, "metric": None, "error": None, "status": STOPPED}
@@ -164,13 +164,13 @@ class Judging:
             if self._tune.method != "halving":
                 self._forget(self._best_first(chosen[: start + size])[:1])
 
-    def begins(self, group: Sequence[int]) -> Begins | None:
+    def begins(self, group: Sequence[int]) -> Beginning | None:
         """Return what candidates have learned so far, where that can be taken over; None where they begin anew."""
         reached = {self._reached[n].folder: self._reached[n] for n in group if n in self._reached}
         if len(reached) != 1 or any(n not in self._reached for n in group):
             return None
         (one,) = reached.values()
-        return Begins(one.folder, one.training, one.labels, tuple(one.group.index(n) for n in group))
+        return Beginning(one.folder, one.training, one.labels, tuple(one.group.index(n) for n in group))
 
     def _forget(self, alive: Sequence[int]) -> None:
         """Remove what candidates have learned that do not go on."""
@@ -202,7 +202,7 @@ class Judging:
         except PausedError as paused:
             measured, examples = paused.metrics, paused.examples
             for n in group:
-                self._reached[n] = Tried(paused.folder, paused.training, plan.labels, tuple(group))
+                self._reached[n] = TrialCheckpoint(paused.folder, paused.training, plan.labels, tuple(group))
         except TrainingError as error:  # numbers grew beyond all bounds
             clear(folder)
             for n in group if group[1:] else ():
