@@ -59,5 +59,5 @@ def test_tasks_that_start_together_are_refused_where_executors_come_and_go() -> 
     found = tasks("yarn", {"cores": "2"}, None)
     found._session.conf.update(settings)  # type: ignore[attr-defined]
     assert found.slots(2, gang=False) == 6
-    with pytest.raises(xpsql.StatementError, match=r"'bsp' needs workers that start together, .* Set that to false"):
+    with pytest.raises(xpsql.StatementError, match=r"'hybrid' need workers that start together, .* Set that to false"):
         found.slots(2, gang=True)
