@@ -22,13 +22,13 @@ import pyarrow as pa
 from xpsql import connect
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.beam import Beam
-from xpsql.platform.scoring.best import Had, best
+from xpsql.platform.scoring.best import ExcludedItems, best
 from xpsql.platform.scoring.scorer import Scorer
 from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.recipe import algorithm_of
 
 USERS, ELEMENTS, K, ASKED, BEAM = 1000, 64, 100, 200, 60
-NONE = Had.of(np.empty(0, np.int64), np.empty(0, np.int64))
+NONE = ExcludedItems.of(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def vectors(random: np.random.Generator, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -25,7 +25,7 @@ from benchmarks.recommendation import Scores, Users, ease, knn, popularity, user
 from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.beam import Beam
-from xpsql.platform.scoring.best import Had
+from xpsql.platform.scoring.best import ExcludedItems
 from xpsql.platform.scoring.scorer import Scorer
 from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.recipe import algorithm_of
@@ -87,7 +87,7 @@ def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], 
     for start in range(0, len(asking), whole.rows):
         part = asking.slice(start, whole.rows)
         had = [(row, at[item]) for row, one in enumerate(part["history"].to_pylist()) for item in set(one)]
-        out = Had.of(*np.array(had, np.int64).T)
+        out = ExcludedItems.of(*np.array(had, np.int64).T)
         best = whole.best(part.select(["history"]), max(KS), out)
         if not start:
             beam.best(part.select(["history"]), max(KS), out)

@@ -40,7 +40,7 @@ class Batch(NamedTuple):
         applied: every shard has it already: it is scored, not learned from again.
         counted: the metrics have it already.
         fresh: no shard has it yet, so that its predictions do not depend on its labels.
-        term: of its turn, see Dealt.
+        term: of its turn, see TurnAssignment.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
         histories: one per group of sequences.
         vector_arrays: one per slot of arrays of vectors.

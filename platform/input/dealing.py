@@ -31,7 +31,7 @@ class Standing(NamedTuple):
     reached: Mapping[Turn, int] = NONE
 
 
-class Dealt(NamedTuple):
+class TurnAssignment(NamedTuple):
     """A turn as a worker gets it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Dealt(NamedTuple):
     term: int = 0
 
 
-Deal = Callable[[], Dealt | None]
+Deal = Callable[[], TurnAssignment | None]
 """Gives the next turn, None when there are no more."""
 
 
@@ -84,7 +84,7 @@ class Dealer:
         free = self._open(turns, standing)
         self._waiting = [self._open(turns[r::num_workers], standing) if fixed else free for r in range(num_workers)]
 
-    def next(self, worker: int) -> Dealt | None:
+    def next(self, worker: int) -> TurnAssignment | None:
         """Return the next turn of a worker, None when there are no more."""
         with self._lock:
             if not self._waiting[worker] or self._waiting[worker][0].turn.pass_number > self._last_pass:
@@ -124,7 +124,7 @@ class Dealer:
             self._waiting[worker].extendleft(reversed(self._open(held, standing)))
             return held
 
-    def hand_over(self, turn: Turn, holder: int, worker: int, standing: Standing) -> Dealt | None:
+    def hand_over(self, turn: Turn, holder: int, worker: int, standing: Standing) -> TurnAssignment | None:
         """Hand a turn over to another worker, from its next batch; None where it has just been finished."""
         with self._lock:
             if turn not in self._held[holder]:
@@ -157,12 +157,12 @@ class Dealer:
         with self._lock:
             return sum(turn.pass_number <= self._last_pass and turn not in self._finished for turn in self._place)
 
-    def _open(self, turns: Sequence[Turn], standing: Standing) -> deque[Dealt]:
+    def _open(self, turns: Sequence[Turn], standing: Standing) -> deque[TurnAssignment]:
         return deque(self._dealt(turn, standing) for turn in turns if turn not in self._finished)
 
-    def _dealt(self, turn: Turn, standing: Standing) -> Dealt:
+    def _dealt(self, turn: Turn, standing: Standing) -> TurnAssignment:
         applied, counted, reached = (batches.get(turn, 0) for batches in (standing.applied, standing.counted, standing.reached))
-        return Dealt(turn, min(applied, counted), applied, counted, reached, self._terms[turn])
+        return TurnAssignment(turn, min(applied, counted), applied, counted, reached, self._terms[turn])
 
 
 def finished_of(standing: Standing) -> dict[Turn, int]:

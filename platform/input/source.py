@@ -11,19 +11,19 @@ from ..engines.base import Scan
 from ..ps.messages import BatchId
 from ..ps.watermarks import Turn
 from .batches import Batch, Ladders
-from .dealing import Deal, Dealt
+from .dealing import Deal, TurnAssignment
 from .encoder import Encoder
 from .splits import chunk_rows
 from .timing import Clock
 
 
-def never(dealt: Dealt) -> bool:
+def never(dealt: TurnAssignment) -> bool:
     """Return False: no worker takes a turn over."""
     return False
 
 
 class End(NamedTuple):
-    """The end of a turn: how many batches it has; and its term, see Dealt."""
+    """The end of a turn: how many batches it has; and its term, see TurnAssignment."""
 
     turn: Turn
     batches: int
@@ -61,7 +61,9 @@ class Source:
         self._ladders = ladders
         self._before = before
 
-    def batches(self, deal: Deal, clock: Clock, left: Callable[[Dealt], bool] = never) -> Generator[Batch | End, None, None]:
+    def batches(
+        self, deal: Deal, clock: Clock, left: Callable[[TurnAssignment], bool] = never
+    ) -> Generator[Batch | End, None, None]:
         """Take turns, as long as there are any, and yield their batches, and the end of each; the clock measures the steps.
 
         Args:
@@ -73,7 +75,9 @@ class Source:
         while (dealt := deal()) is not None:
             yield from self._turn(dealt, clock, left)
 
-    def _turn(self, dealt: Dealt, clock: Clock, left: Callable[[Dealt], bool]) -> Generator[Batch | End, None, None]:
+    def _turn(
+        self, dealt: TurnAssignment, clock: Clock, left: Callable[[TurnAssignment], bool]
+    ) -> Generator[Batch | End, None, None]:
         split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0, self._before), 0
         self._encoder.begin_split()
         for table in self._scan.read(split, self._columns, chunk_rows(self._batch_size)):
@@ -92,7 +96,7 @@ class Source:
         yield End(dealt.turn, first.batch, dealt.term)
 
 
-def standing(batch: Batch, dealt: Dealt) -> Batch:
+def standing(batch: Batch, dealt: TurnAssignment) -> Batch:
     """Mark a batch with its term, and whether shards and metrics have it."""
     number = batch.id.batch
     if number >= max(dealt.applied, dealt.counted, dealt.reached) and not dealt.term:

@@ -17,7 +17,7 @@ from ..input.columns import columns_from
 from ..input.vocabulary import keys_of
 from ..training.online.planting import tree_of
 from ..trees.tree import Tree, node_keys
-from .best import Best, Had
+from .best import Best, ExcludedItems
 from .scorer import Scorer, beside
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Beam:
         self._depth = tree.depth
         self._vectors, self._there = self._nodes(tree, places[places >= 0])
 
-    def best(self, rows: pa.Table, k: int, had: Had) -> Best:
+    def best(self, rows: pa.Table, k: int, had: ExcludedItems) -> Best:
         """Return the k best items of each row among those that the beam reaches; see Best.
 
         Args:

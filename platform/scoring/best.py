@@ -17,7 +17,7 @@ Score = Callable[[int, int], Scores]
 """(start, stop) -> the scores of the items between, float32[rows, stop - start], which are its caller's."""
 
 
-class Had(NamedTuple):
+class ExcludedItems(NamedTuple):
     """Items to leave out: pairs of a row and an item's place, in order of places.
 
     Attributes:
@@ -28,7 +28,7 @@ class Had(NamedTuple):
     places: Places
 
     @classmethod
-    def of(cls, rows: Places, places: Places) -> Had:
+    def of(cls, rows: Places, places: Places) -> ExcludedItems:
         """Return them in order; a place below 0 is no item."""
         known = places >= 0
         order = np.argsort(places[known], kind="stable")
@@ -67,7 +67,7 @@ class Best:
         self.scores, self.places = np.take_along_axis(both, order, axis=1), np.take_along_axis(places, order, axis=1)
 
 
-def best(score: Score, rows: int, items: int, k: int, had: Had) -> Best:
+def best(score: Score, rows: int, items: int, k: int, had: ExcludedItems) -> Best:
     """Return the k best items of each row, without those that are left out."""
     found = Best(rows, k)
     for start in range(0, items, BLOCK):

@@ -17,7 +17,7 @@ from ..input.transform import Transform
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .beam import Beam
-from .best import Best, Had, Places, Scores, best
+from .best import Best, ExcludedItems, Places, Scores, best
 from .catalogue import check_sides, divided, had_columns, places_of
 from .scorer import Scorer, beside
 from .weights import Weights
@@ -112,12 +112,12 @@ class Ranking:
         finally:
             reporter.finish("")
 
-    def _left_out(self, block: pa.Table) -> Had:
+    def _left_out(self, block: pa.Table) -> ExcludedItems:
         found = [places_of(block.column(name).combine_chunks(), self._items.column(0)) for name in self._had]
         rows, places = (
             np.concatenate([np.empty(0, np.int64), *parts]) for parts in (zip(*found, strict=True) if found else ((), ()))
         )
-        return Had.of(rows, places)
+        return ExcludedItems.of(rows, places)
 
 
 class Crossed:
@@ -131,7 +131,7 @@ class Crossed:
         self._scorer, self._items = scorer, items
         self.rows = max(1, min(MOST_ROWS, CELLS // len(items)))
 
-    def best(self, rows: pa.Table, k: int, had: Had) -> Best:
+    def best(self, rows: pa.Table, k: int, had: ExcludedItems) -> Best:
         """Return the k best items of each row; see best.
 
         Args:
@@ -158,7 +158,7 @@ class Products:
         self._vectors: Scores | None = None
         self.rows = MOST_ROWS
 
-    def best(self, rows: pa.Table, k: int, had: Had) -> Best:
+    def best(self, rows: pa.Table, k: int, had: ExcludedItems) -> Best:
         """See Crossed."""
         if self._vectors is None:
             n = len(self._items)

@@ -22,8 +22,8 @@ from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
 from .monitor import Monitor
 from .prepared import Prepared
-from .row_files.held import Held
 from .row_files.rows import dense_entries
+from .row_files.saved import SavedShards
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -34,7 +34,7 @@ ENOUGH_EXAMPLES = 10_000
 MUCH_WORSE = 1.2
 
 
-def conclude(prepared: Prepared, draft: Draft, held: Held, monitor: Monitor, models: Models) -> str | None:
+def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monitor, models: Models) -> str | None:
     """Commit a version whose rows are written; the release condition compares it with the version that is served at that
     moment.
 
@@ -131,7 +131,7 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     )
 
 
-def evaluation_of(monitor: Monitor, held: Held) -> dict[str, float | None]:
+def evaluation_of(monitor: Monitor, held: SavedShards) -> dict[str, float | None]:
     """Return the metrics over all windows, and of the rows at the end."""
     metrics = monitor.evaluation()
     stored = {"features": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}

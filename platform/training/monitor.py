@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..input.batches import Batch
     from ..progress import Reporter
     from .checkpoints.checkpointer import Checkpointer
-    from .row_files.held import KeptPass
+    from .row_files.saved import KeptPass
     from .tasks.reports import Report
 
 PROGRESS_SECONDS = 2.0

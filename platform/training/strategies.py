@@ -12,7 +12,7 @@ from .monitor import Monitor
 from .plan import Plan
 from .prepared import Prepared
 from .recipe import Recipe
-from .row_files.held import Held
+from .row_files.saved import SavedShards
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -42,7 +42,7 @@ class Strategy(Protocol):
         """
         ...
 
-    def learn(self, prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+    def learn(self, prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> SavedShards:
         """Learn from the input, here or on an engine's tasks, and write what was learned into the version."""
         ...
 

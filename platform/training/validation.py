@@ -26,7 +26,7 @@ from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, score_step
 from .recipe import Recipe
-from .row_files.held import Held, KeptPass
+from .row_files.saved import KeptPass, SavedShards
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -95,7 +95,7 @@ class Validator:
 
 
 def keep_pass(
-    number: int, write: Callable[[VersionFiles], Held], draft: Draft, monitor: Monitor, checkpointer: Checkpointer
+    number: int, write: Callable[[VersionFiles], SavedShards], draft: Draft, monitor: Monitor, checkpointer: Checkpointer
 ) -> None:
     """Write what shards hold after a pass, the best so far, beside the version's rows, and let a checkpoint know of it.
 

@@ -21,7 +21,7 @@ from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
 from xpsql.platform.input.batches import Batch, Ladders
 from xpsql.platform.input.columns import Columns
-from xpsql.platform.input.dealing import Dealt
+from xpsql.platform.input.dealing import TurnAssignment
 from xpsql.platform.input.encoder import Encoder
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.input.source import End, Source
@@ -49,20 +49,20 @@ def source_of(scan: ParquetScan, columns: Columns, algorithm: Algorithm) -> Sour
     return Source(scan, scan.splits(), encoder, columns.learned, BATCH, ladders, epoch=3, before=0)
 
 
-def taken(of: Source, turns: list[Dealt]) -> list[Batch | End]:
-    remaining: Iterator[Dealt] = iter(turns)
+def taken(of: Source, turns: list[TurnAssignment]) -> list[Batch | End]:
+    remaining: Iterator[TurnAssignment] = iter(turns)
     return list(of.batches(lambda: next(remaining, None), Clock(READING)))
 
 
 def test_a_batch_is_known_by_its_pass_its_split_and_its_place_there(session: xpsql.Session, tmp_path: Path) -> None:
-    found = taken(source(session, tmp_path), [Dealt(turn) for turn in turns_of(3, 2)])
+    found = taken(source(session, tmp_path), [TurnAssignment(turn) for turn in turns_of(3, 2)])
     numbers = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
     expected = [BatchId(3, number, *place) for number in range(2) for place in numbers]
     assert [item.id for item in found if isinstance(item, Batch)] == expected
 
 
 def test_a_turn_ends_with_the_number_of_its_batches(session: xpsql.Session, tmp_path: Path) -> None:
-    found = taken(source(session, tmp_path), [Dealt(Turn(0, 2)), Dealt(Turn(0, 0))])
+    found = taken(source(session, tmp_path), [TurnAssignment(Turn(0, 2)), TurnAssignment(Turn(0, 0))])
     assert [item for item in found if isinstance(item, End)] == [End(Turn(0, 2), 2), End(Turn(0, 0), 3)]
     assert isinstance(found[2], End)
     assert isinstance(found[-1], End)
@@ -71,9 +71,9 @@ def test_a_turn_ends_with_the_number_of_its_batches(session: xpsql.Session, tmp_
 @pytest.mark.parametrize("condition", ["", "WHERE user % 3 > 0"])
 def test_a_turn_taken_up_later_has_the_rest_of_its_batches(condition: str, session: xpsql.Session, tmp_path: Path) -> None:
     input_ = source(session, tmp_path, condition)
-    whole = [item for item in taken(input_, [Dealt(Turn(0, 0))]) if isinstance(item, Batch)]
+    whole = [item for item in taken(input_, [TurnAssignment(Turn(0, 0))]) if isinstance(item, Batch)]
     for start in range(len(whole) + 2):
-        *rest, end = taken(input_, [Dealt(Turn(0, 0), start, applied=start, counted=start)])
+        *rest, end = taken(input_, [TurnAssignment(Turn(0, 0), start, applied=start, counted=start)])
         assert end == End(Turn(0, 0), len(whole))
         for item, expected in zip(rest, whole[start:], strict=True):
             assert isinstance(item, Batch)
@@ -83,8 +83,8 @@ def test_a_turn_taken_up_later_has_the_rest_of_its_batches(condition: str, sessi
 
 
 def test_batches_say_what_shards_and_metrics_have_of_them(session: xpsql.Session, tmp_path: Path) -> None:
-    found = taken(source(session, tmp_path), [Dealt(Turn(0, 0), 0, applied=1, counted=0, reached=2)])
-    found += taken(source(session, tmp_path), [Dealt(Turn(0, 0), 0, applied=1, counted=2, reached=1)])
+    found = taken(source(session, tmp_path), [TurnAssignment(Turn(0, 0), 0, applied=1, counted=0, reached=2)])
+    found += taken(source(session, tmp_path), [TurnAssignment(Turn(0, 0), 0, applied=1, counted=2, reached=1)])
     assert [(item.applied, item.counted, item.fresh) for item in found if isinstance(item, Batch)] == [
         (True, False, False),
         (False, False, False),
@@ -96,7 +96,7 @@ def test_batches_say_what_shards_and_metrics_have_of_them(session: xpsql.Session
 
 
 def test_a_split_without_rows_left_still_ends(session: xpsql.Session, tmp_path: Path) -> None:
-    assert taken(source(session, tmp_path, "WHERE user < 100"), [Dealt(Turn(1, 2))]) == [End(Turn(1, 2), 0)]
+    assert taken(source(session, tmp_path, "WHERE user < 100"), [TurnAssignment(Turn(1, 2))]) == [End(Turn(1, 2), 0)]
 
 
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_rows_of_items_not_taken_are_made_a_few_at_a_time_where_histories_are_lo
     columns = dataclasses.replace(columns_of(table.schema, plan.roles, None), intercept=True)
     of_items = XsvdOptions(user=(), item=("item",), feedback=("history",), negatives=20)
     made = source_of(scan, columns, (slrm(SlrmOptions(), columns.layout) if pairs else xsvd(of_items, columns.layout)))
-    turns, examples = iter([Dealt(Turn(0, 0))]), 0
+    turns, examples = iter([TurnAssignment(Turn(0, 0))]), 0
     tracemalloc.start()
     try:
         for batch in made.batches(lambda: next(turns, None), Clock(READING)):

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 import xpsql
 from tests.scoring.test_recommendation import ALL, ITEMS, session
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring.best import Had, best
+from xpsql.platform.scoring.best import ExcludedItems, best
 from xpsql.platform.scoring.retrieval import RetrievalTally
 
 __all__ = ["session"]
@@ -22,7 +22,7 @@ def test_the_best_of_blocks_are_the_best_of_all_and_of_equal_ones_the_first() ->
     scores = random.integers(0, 50, (7, 5000)).astype(np.float32)
     scores[:, 17] = np.nan
     rows, places = np.repeat(np.arange(7), 40), random.integers(-1, 5000, 280)
-    found = best(lambda start, stop: scores[:, start:stop].copy(), 7, 5000, 60, Had.of(rows, places))
+    found = best(lambda start, stop: scores[:, start:stop].copy(), 7, 5000, 60, ExcludedItems.of(rows, places))
     left = np.where(np.isnan(scores), -np.inf, scores)
     left[rows[places >= 0], places[places >= 0]] = -np.inf
     order = np.argsort(-left, axis=1, kind="stable")[:, :60]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xpsql.platform.input.batches import Batch
-from xpsql.platform.input.dealing import Deal, Dealt
+from xpsql.platform.input.dealing import Deal, TurnAssignment
 from xpsql.platform.input.prefetch import Ahead
 from xpsql.platform.input.source import End, never, standing
 from xpsql.platform.input.timing import Clock
@@ -97,7 +97,9 @@ class LogSource(NamedTuple):
     epoch: int
     pause: Callable[[], None]
 
-    def batches(self, deal: Deal, clock: Clock, left: Callable[[Dealt], bool] = never) -> Generator[Batch | End, None, None]:
+    def batches(
+        self, deal: Deal, clock: Clock, left: Callable[[TurnAssignment], bool] = never
+    ) -> Generator[Batch | End, None, None]:
         while (dealt := deal()) is not None:
             split = self.log.splits[dealt.turn.split]
             for number in range(dealt.start, len(split)):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from xpsql.platform.errors import LostError, TrainingError
-from xpsql.platform.input.dealing import Dealer, Dealt
+from xpsql.platform.input.dealing import Dealer, TurnAssignment
 from xpsql.platform.ps.watermarks import RunRecord, Watermarks
 from xpsql.platform.training.tasks import cluster
 from xpsql.warehouse import draft, rows
@@ -68,7 +68,7 @@ def turn_of_two() -> Iterator[Stand]:
     """What a worker tells of a turn counts though another one has it now."""
     made = Dealer.hand_over
 
-    def hand_over(self: Dealer, *given: Any) -> Dealt | None:
+    def hand_over(self: Dealer, *given: Any) -> TurnAssignment | None:
         dealt = made(self, *given)
         if dealt is None:
             return None

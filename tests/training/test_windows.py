@@ -13,7 +13,7 @@ import xpsql
 from tests.input.test_source import BATCH, GROUP, source, taken
 from tests.notes import Notes
 from xpsql.platform.input.batches import Batch
-from xpsql.platform.input.dealing import Dealt
+from xpsql.platform.input.dealing import TurnAssignment
 from xpsql.platform.ps.watermarks import Turn
 from xpsql.platform.training.metrics.evaluate import Evaluate
 from xpsql.platform.training.metrics.metrics import Targets
@@ -45,7 +45,7 @@ class Collected:
 
 @pytest.fixture
 def whole(session: xpsql.Session, tmp_path: Path) -> list[Any]:
-    return taken(source(session, tmp_path), [Dealt(Turn(0, 0))])
+    return taken(source(session, tmp_path), [TurnAssignment(Turn(0, 0))])
 
 
 def test_a_window_has_the_batches_that_no_shard_had_and_tells_how_many_it_lacks(
@@ -54,7 +54,7 @@ def test_a_window_has_the_batches_that_no_shard_had_and_tells_how_many_it_lacks(
 ) -> None:
     input_ = source(session, tmp_path)
     for start, applied, reached in itertools.combinations_with_replacement(range(BATCHES + 1), 3):
-        found = Collected(taken(input_, [Dealt(Turn(0, 0), start, applied, start, reached)]))
+        found = Collected(taken(input_, [TurnAssignment(Turn(0, 0), start, applied, start, reached)]))
         found.collector.finish()
         assert found.learned == list(range(start, BATCHES))
         kept = [number for number in (1, 2) if number >= reached]
@@ -95,7 +95,7 @@ def test_windows_are_counted_over_the_splits_of_a_pass(
     on: int,
     expected: list[tuple[Key, int]],
 ) -> None:
-    batches = taken(source(session, tmp_path), [Dealt(Turn(0, 0)), Dealt(Turn(0, 1))])
+    batches = taken(source(session, tmp_path), [TurnAssignment(Turn(0, 0)), TurnAssignment(Turn(0, 1))])
     schedule = Schedule(Evaluate(every, on, None), (0, BATCHES), 2 * BATCHES)
     found = Collected(batches, schedule=schedule).windows
     assert [(window.key, window.batches) for window in found] == expected

@@ -9,7 +9,7 @@ from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
 from ..metrics.validations import Validated
 from ..metrics.windows import Window, WindowPart
-from ..row_files.held import KeptPass
+from ..row_files.saved import KeptPass
 
 
 class DriverState(NamedTuple):

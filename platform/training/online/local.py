@@ -28,8 +28,8 @@ from ..compiled import share_work
 from ..metrics.windows import Collector, Key, WindowPart
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..row_files.held import Held, total
 from ..row_files.rows import begin, changed_programs, load, new_shard, save
+from ..row_files.saved import SavedShards, total
 from ..validation import Pull, keep_pass, learn_by_pass, require_kept
 from .pace import Pace
 from .worker import Worker
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ....warehouse.draft import Draft
 
 
-def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Learn from the input, from the newest good checkpoint on where there is one, and write what the shards hold.
 
     Raises:
@@ -81,7 +81,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
         draft.adopt(draft.best(monitor.kept.pass_number))
         return monitor.kept.held
     saved = save(shards, num_shards, draft, draft.manifest.tables)
-    return Held(saved, total(shard.describe() for shard in shards.values()))
+    return SavedShards(saved, total(shard.describe() for shard in shards.values()))
 
 
 class LocalPasses(NamedTuple):
@@ -111,14 +111,14 @@ class LocalPasses(NamedTuple):
     def keep(self, number: int) -> None:
         """See Passes."""
 
-        def write_rows(files: VersionFiles) -> Held:
+        def write_rows(files: VersionFiles) -> SavedShards:
             saved = save(self.shards, self.prepared.places.shards, files, self.draft.manifest.tables)
-            return Held(saved, total(shard.describe() for shard in self.shards.values()))
+            return SavedShards(saved, total(shard.describe() for shard in self.shards.values()))
 
         keep_pass(number, write_rows, self.draft, self.monitor, self.checkpointer)
 
 
-class Begun(NamedTuple):
+class StartPoint(NamedTuple):
     """What a training begins with.
 
     Attributes:
@@ -131,7 +131,7 @@ class Begun(NamedTuple):
     opened: dict[Key, WindowPart]
 
 
-def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -> Begun:
+def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -> StartPoint:
     """Return what a training begins with: what a checkpoint has, else what it takes over, else its parent."""
     num_shards, columns, checkpoints = prepared.places.shards, prepared.columns, draft.checkpoints
 
@@ -150,7 +150,7 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
         monitor.go_on(driver)
         monitor.note(f"Going on from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
-        return Begun(shards, standing, {window.key: window for window in driver.open})
+        return StartPoint(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()
     if (begins := prepared.plan.begins) is not None:
         checkpoint = begins.checkpoint()
@@ -158,13 +158,13 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
         restore(shards, num_shards, begins.checkpoints, checkpoint, epoch, begins)
         monitor.go_on(driver)
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
-        return Begun(shards, standing, {window.key: window for window in driver.open})
+        return StartPoint(shards, standing, {window.key: window for window in driver.open})
     if prepared.parent is not None:
         changed = changed_programs(prepared.plan, prepared.recipe, prepared.parent)
         load(shards, num_shards, prepared.parent, columns, changed, prepared.tree)
     else:
         begin(shards, num_shards, prepared.recipe, prepared.baseline)
-    return Begun(shards, Standing(), {})
+    return StartPoint(shards, Standing(), {})
 
 
 class Beside:

@@ -12,7 +12,7 @@ from ..monitor import Monitor
 from ..plan import OPERATORS, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, idle
-from ..row_files.held import Held
+from ..row_files.saved import SavedShards
 from . import local
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def check_optimizer(plan: Plan, recipe: Recipe) -> None:
         )
 
 
-def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> SavedShards:
     """See Strategy."""
     if tasks is None:
         return local.learn_here(prepared, draft, monitor)

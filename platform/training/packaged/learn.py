@@ -21,7 +21,7 @@ from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..row_files.held import Held
+from ..row_files.saved import SavedShards
 from ..solved.examples import KeyedFeatures
 from ..solved.rates import OfferedColumns
 from ..solved.solve import Columns, found_in, rows_of, stored_rows, write
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ....warehouse.draft import Draft
 
 
-def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Number the categories, let the package learn, and write both.
 
     Raises:
@@ -44,7 +44,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     return kept(prepared, draft, monitor, examples.features, examples.kept, numbers, model, [found])
 
 
-def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Learn on an engine's tasks: each has some of the examples, and the package's processes learn together.
 
     When one is lost, the training begins again.
@@ -55,7 +55,7 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     return begun_again(functools.partial(learn_once, tasks, prepared, draft, monitor), monitor)
 
 
-def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:
+def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> SavedShards:
     """Learn from the beginning.
 
     Raises:
@@ -91,7 +91,7 @@ def kept(
     numbers: Numbers,
     model: bytes,
     measured: Iterable[tuple[Tally, ...]],
-) -> Held:
+) -> SavedShards:
     """Write a model, the numbers of categories, and what operators keep of all of them."""
     for tallies in measured:
         monitor.passes.take([PassTally(0, tallies)])
@@ -100,7 +100,7 @@ def kept(
     rows = rows_of(features.only(known), numbers[known][:, None].astype(np.float64), before)
     saved = write(draft, offered.beside(rows))
     now, scaled = int(features.last_seen.max(initial=0)), len(prepared.columns.scaled)
-    return Held(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
+    return SavedShards(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
 
 
 def numbered(features: KeyedFeatures, before: Columns, most: int) -> Numbers:

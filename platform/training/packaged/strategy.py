@@ -13,7 +13,7 @@ from ..monitor import Monitor
 from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
-from ..row_files.held import Held
+from ..row_files.saved import SavedShards
 from ..solved import strategy as solved
 from .learn import learn_here, learn_on
 
@@ -49,7 +49,7 @@ def check_slots(columns: Columns, parent: Version) -> None:
         )
 
 
-def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> SavedShards:
     """See Strategy."""
     return learn_here(prepared, draft, monitor) if tasks is None else learn_on(tasks, prepared, draft, monitor)
 

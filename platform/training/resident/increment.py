@@ -12,7 +12,7 @@ from ....warehouse.durable import make_folder, storing
 from ....warehouse.manifest import Split
 from ....warehouse.trainings.progress import append_progress, now_text
 from ....warehouse.trainings.segments import append_segment
-from ...input.dealing import Dealer, Dealt, Standing, finished_of
+from ...input.dealing import Dealer, Standing, TurnAssignment, finished_of
 from ...input.source import Source
 from ...input.streams.base import Position
 from ...input.streams.segment_scan import SegmentScan
@@ -57,7 +57,7 @@ class GrowingDealer(Dealer):
             self._closed = True
             self._more.notify_all()
 
-    def next(self, worker: int) -> Dealt | None:
+    def next(self, worker: int) -> TurnAssignment | None:
         """See Dealer.next; waits until there is a turn, or no more are added."""
         with self._more:
             while not self._waiting[worker] and not self._closed:

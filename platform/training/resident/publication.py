@@ -20,8 +20,8 @@ from ..conclusion import conclude
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe
-from ..row_files.held import Held, SavedRows, merged_saved, total
 from ..row_files.rows import Gone, new_shard, save
+from ..row_files.saved import SavedRows, SavedShards, merged_saved, total
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -97,7 +97,7 @@ class Publisher:
             self._keep(shards)
         self._range = saved
         monitor.write(described, saved.weights)
-        return conclude(prepared, draft, Held(saved, described), monitor, models)
+        return conclude(prepared, draft, SavedShards(saved, described), monitor, models)
 
     def _taken(self, number: int, snapshot: Snapshot, prepared: Prepared, is_delta: bool) -> tuple[Shard, Gone]:
         """Return a separate shard with a snapshot's rows, and the keys of removed rows."""

@@ -30,7 +30,7 @@ from ..checkpoints.driver_state import DriverState
 from ..online.local import Beside, begin_here
 from ..prepared import Prepared
 from ..record import recorded
-from ..row_files.held import total
+from ..row_files.saved import total
 from ..segment import Segment
 from ..train import manifest_of
 from .announcer import Announcer

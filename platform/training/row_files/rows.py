@@ -38,7 +38,7 @@ from ..plan import Plan
 from ..recipe import Recipe
 from .candidates import load_candidates, load_trials, save_candidates
 from .columns import batch_of, values
-from .held import SavedRows, merged_saved
+from .saved import SavedRows, merged_saved
 
 PART_ROWS = 1 << 19
 Gone = Mapping[str, NDArray[np.uint64]]

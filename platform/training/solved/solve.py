@@ -29,8 +29,8 @@ from ..prepared import Prepared
 from ..recipe import Recipe
 from ..row_files.columns import as_arrow as floats_as_arrow
 from ..row_files.columns import values
-from ..row_files.held import Held, SavedRows
 from ..row_files.rows import carried_rows, moments_of_version
+from ..row_files.saved import SavedRows, SavedShards
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 from .rates import OfferedColumns
 
@@ -64,7 +64,7 @@ class Data(NamedTuple):
     measure: Callable[[Doubles], Iterable[tuple[Tally, ...]]]
 
 
-def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Learn all examples in this process.
 
     Raises:
@@ -82,7 +82,7 @@ def solve_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
     return solved(data, prepared, draft, monitor)
 
 
-def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Learn all examples on an engine's tasks: each keeps some in memory, the driver sums their losses and gradients.
 
     When one is lost, the same search begins again.
@@ -93,7 +93,7 @@ def solve_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     return begun_again(functools.partial(solve_once, tasks, prepared, draft, monitor), monitor)
 
 
-def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> Held:
+def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor, recoveries: Recoveries) -> SavedShards:
     """Learn all examples from the beginning.
 
     Raises:
@@ -125,7 +125,7 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     return held
 
 
-def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Let the algorithm find the weights, measure them on the examples, and write them together with the weights of features
     that the data lack."""
     algorithm, columns = prepared.recipe.algorithm, prepared.columns
@@ -152,7 +152,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> He
         monitor.passes.take([PassTally(0, tallies)])
     saved = write(draft, data.kept.beside(rows_of(data.features, weights, before)))
     now = int(data.features.last_seen.max(initial=0))
-    return Held(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
+    return SavedShards(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
 
 
 def whole_of(recipe: Recipe) -> Whole:

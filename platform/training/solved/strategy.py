@@ -14,7 +14,7 @@ from ..online.strategy import check_time
 from ..plan import EVALUATE, PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
-from ..row_files.held import Held
+from ..row_files.saved import SavedShards
 from .solve import solve_here, solve_on
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def check_batches(plan: Plan) -> None:
         raise StatementError(message, subject=PASSES)
 
 
-def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> Held:
+def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> SavedShards:
     """See Strategy."""
     return solve_here(prepared, draft, monitor) if tasks is None else solve_on(tasks, prepared, draft, monitor)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ....warehouse.trainings.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
 from ...errors import LostError, TrainingError
-from ...input.dealing import Dealer, Dealt, Standing
+from ...input.dealing import Dealer, Standing, TurnAssignment
 from ...ps.messages import Description, Keys, Pulled
 from ...ps.remote import DEADLINE_SECONDS
 from ...ps.service import WATERMARKS, StandingRequest
@@ -31,7 +31,7 @@ from ..monitor import Monitor
 from ..online.pace import Pace
 from ..parallelism import in_step
 from ..prepared import Prepared
-from ..row_files.held import Held, KeptPass, merged_saved, total
+from ..row_files.saved import KeptPass, SavedShards, merged_saved, total
 from ..validation import Pull, keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .handover import Speeds
@@ -196,11 +196,11 @@ class Driver:
         with self._asking:
             return self._client.pull(keys, size)
 
-    def save(self, best: int) -> Held:
+    def save(self, best: int) -> SavedShards:
         """Let the shards write what they hold; see Save."""
         with self._on.contact.dial_shards(self._addresses, DEADLINE_SECONDS) as client:
             saved = merged_saved(client.each(SAVE, Save(best), SAVE_SECONDS))
-        return Held(saved, self.describe())
+        return SavedShards(saved, self.describe())
 
     def keep(self, number: int, draft: Draft) -> None:
         """Let the shards write a pass that is the best so far."""
@@ -302,7 +302,7 @@ class Driver:
                 self._recoveries.over()
         return taken(dealt)
 
-    def _shared(self, worker: int) -> Dealt | None:
+    def _shared(self, worker: int) -> TurnAssignment | None:
         """Deal what is left of a slower worker's turn to one that holds none; None: there is nothing, or not yet."""
         held = self._dealer.held
         if held[worker]:

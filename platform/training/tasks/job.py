@@ -11,12 +11,12 @@ from ....warehouse.manifest import TableEntry
 from ....warehouse.storage import Storage
 from ...engines.tasks import unshared
 from ...errors import TrainingError
-from ...input.dealing import Dealt
+from ...input.dealing import TurnAssignment
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Acknowledged, Method
 from ..prepared import Prepared, TrainingInput
 from ..recipe import recipe_of
-from ..row_files.held import SavedRows
+from ..row_files.saved import SavedRows
 from .messages import Contact
 from .reports import Report, Terms
 
@@ -61,7 +61,7 @@ class Take(NamedTuple):
 
 
 class NextTurn(NamedTuple):
-    """The next turn, as in Dealt; its split is NO_MORE, or LATER where one may come: the worker asks again."""
+    """The next turn, as in TurnAssignment; its split is NO_MORE, or LATER where one may come: the worker asks again."""
 
     pass_number: int
     split: int
@@ -72,7 +72,7 @@ class NextTurn(NamedTuple):
     term: int = 0
 
 
-def taken(dealt: Dealt | None) -> NextTurn:
+def taken(dealt: TurnAssignment | None) -> NextTurn:
     """Return a turn, or that there are no more, as it travels."""
     return NextTurn(-1, NO_MORE) if dealt is None else NextTurn(*dealt.turn, *dealt[1:])
 

@@ -14,7 +14,7 @@ from ..checkpoints.files import fall_back, newest_first, read_driver
 from ..checkpoints.recovery import Recoveries
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..row_files.held import Held
+from ..row_files.saved import SavedShards
 from ..validation import require_kept
 from .driver import Driver
 from .job import job_of, saved_files
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ....warehouse.draft import Draft
 
 
-def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> Held:
+def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
     """Learn from the input on an engine's tasks, from the newest good checkpoint on, and let the shards write what they hold.
 
     Raises:
@@ -75,7 +75,7 @@ def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[st
 
 def learn_once(
     tasks: Tasks, prepared: Prepared, draft: Draft, driver: Driver, epoch: int, checkpoint: str, monitor: Monitor
-) -> Held:
+) -> SavedShards:
     """Learn from where a checkpoint stands, to the end.
 
     Args:

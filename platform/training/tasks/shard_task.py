@@ -21,8 +21,8 @@ from ..checkpoints.files import restore
 from ..compiled import compilations, prepare_task
 from ..parallelism import in_step
 from ..recipe import recipe_of
-from ..row_files.held import SavedRows
 from ..row_files.rows import begin, changed_programs, load, new_shard, save
+from ..row_files.saved import SavedRows
 from .coordinator import TO_SHARD
 from .job import PRESSED, SAVE, SLOW, Job, MemoryPressure, Save, Slow, check_machine, own_host, saved_files
 from .membership import CALL_SECONDS, EndedError, Membership

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...engines.tasks import Task
 from ...input.batches import Batch
-from ...input.dealing import Dealt
+from ...input.dealing import TurnAssignment
 from ...input.source import End
 from ...input.timing import Clocks, Compiled, Timings
 from ...ps.gang import ANSWER_SECONDS
@@ -69,7 +69,7 @@ def work(job: Job, generation: int, task: Task) -> None:
         telling.finish()
 
 
-def take(member: Membership, task: Task, over: threading.Event) -> Dealt | None:
+def take(member: Membership, task: Task, over: threading.Event) -> TurnAssignment | None:
     """Ask the driver for the next turn, again and again while another worker has what may become one; None: there is none.
 
     Args:
@@ -82,7 +82,7 @@ def take(member: Membership, task: Task, over: threading.Event) -> Dealt | None:
     while not over.is_set():
         pass_number, split, *batches = member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS)
         if split != LATER:
-            return None if split == NO_MORE else Dealt(Turn(pass_number, split), *batches)
+            return None if split == NO_MORE else TurnAssignment(Turn(pass_number, split), *batches)
         if member.ended.wait(seconds):
             raise EndedError
         seconds = min(2 * seconds, MOST_LATER_SECONDS)
@@ -164,7 +164,7 @@ class ProgressSender:
         turn = item.turn if isinstance(item, End) else turn_of(item)
         return item.term >= self._terms.get(turn, 0)
 
-    def left(self, dealt: Dealt) -> bool:
+    def left(self, dealt: TurnAssignment) -> bool:
         """Return whether another worker has a turn now that was dealt to this one, as far as it knows."""
         return dealt.term < self._terms.get(dealt.turn, 0)
 

@@ -22,7 +22,7 @@ class SavedRows(NamedTuple):
         return weight_range(self.min_weight, self.max_weight)
 
 
-class Held(NamedTuple):
+class SavedShards(NamedTuple):
     """What was written of the shards, and what they held then."""
 
     saved: SavedRows
@@ -33,7 +33,7 @@ class KeptPass(NamedTuple):
     """The rows of a pass that may become the version's, written beside them."""
 
     pass_number: int
-    held: Held
+    held: SavedShards
 
 
 def total(shards: Iterable[Description]) -> Description:
