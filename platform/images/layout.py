@@ -187,7 +187,7 @@ def write_rows(path: Path, layout: RowsLayout, keys: Keys, place: NDArray[np.int
             memory = np.frombuffer(mapped, np.uint8)
             lay(memory, layout, keys, place, fill)
             for at in range(0, layout.size, PIECE):
-                file.write(memory[at : at + PIECE])
+                file.write(memory[at : at + PIECE].data)
             del memory
         file.flush()
         os.fsync(file.fileno())

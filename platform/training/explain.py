@@ -1,4 +1,4 @@
-"""EXPLAIN TRAIN: what a training would do, and what it takes by a sample of its input, which is forgotten."""
+"""EXPLAIN TRAIN: what a training would do, and its cost by a sample of its input, which is forgotten."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
 
 
 def notes_of(plan: Plan, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe) -> list[str]:
-    """Return what is remarkable of the slots, by the beginning of an input that is read in place."""
+    """Return the warnings about slots, by the beginning of an input that is read in place."""
     if isinstance(scan, Staged):
         return remarks(columns, None)
     return remarks(
@@ -163,7 +163,7 @@ def input_rows(
     fast: bool,
     taking: Taking | None,
 ) -> list[tuple[str, str]]:
-    """Describe input, memory and time; what only a run of the query could tell is called unknown."""
+    """Describe input, memory and time; what only a run of the query could show is called unknown."""
     if isinstance(scan, Staged):
         return [
             ("input", f"staged, as {scan.reason}: the query runs once and is written as Parquet"),

@@ -1,4 +1,4 @@
-"""The rows that VALIDATE holds out of a training, and what it cannot hold out."""
+"""Hold-out (validation) rows of VALIDATE, and checks of the clause."""
 
 from __future__ import annotations
 

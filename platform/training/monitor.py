@@ -1,4 +1,4 @@
-"""What is known of a training under way: metrics, the reporter's updates and the version's progress lines."""
+"""The monitor of a running training: metrics, the reporter's updates and the version's progress lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OF_STORE = ("features", "violations", "min_weight", "max_weight")
 
 
 class ProgressLines(Protocol):
-    """Where lines of progress are written: a version's draft."""
+    """A receiver of progress lines: a version's draft."""
 
     def progress(self, values: Mapping[str, Any]) -> None: ...
 
@@ -57,7 +57,7 @@ class Monitor:
         validations: of the passes so far.
         kept: the rows of the best pass, written; None without patience.
         recoveries: from losses of tasks, so far.
-        compiled: what this process compiled meanwhile.
+        compiled: what this process has compiled.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class Monitor:
         self._began = self._written = self._told = time.monotonic()
 
     def watch(self, describe: Callable[[], Description]) -> None:
-        """Let lines of progress say what the shards hold, in the words of `describe`."""
+        """Let lines of progress describe the shards, by `describe`."""
         self._describe = describe
 
     def follow(self, clocks: Sequence[Clocks]) -> None:
-        """Tell the time of workers that were at work before, since they began."""
+        """Continue the timings of workers that were at work before."""
         self._clocks = list(clocks)
 
     def clocks(self) -> Clocks:
@@ -97,7 +97,7 @@ class Monitor:
             return self._clocks[-1]
 
     def step(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
-        """Count a batch that was learned from, scored before, unless it is counted; tell once in a while."""
+        """Count a batch that was learned from, scored before, unless it is counted; report once in a while."""
         if batch.counted:
             return
         with self._lock:
@@ -131,25 +131,25 @@ class Monitor:
         return self.passes.examples / max(self.seconds, 1e-9)
 
     def iterated(self, iteration: int, objective: float) -> None:
-        """Tell what an algorithm that learns all examples at once has reached: a line of progress."""
+        """Report an iteration of an algorithm that learns all examples at once: a line of progress."""
         with self._lock:
             self._draft.progress({"batch": iteration, "pass": 0, "objective": objective})
             self._reporter.update(0, {"objective": objective})
 
     def close(self, window: Window) -> None:
-        """Take in a window: a line of progress for it and for each of its segments."""
+        """Add a window: a line of progress for it and for each of its segments."""
         with self._lock:
             self._close(window)
 
     def validated(self, found: Validated) -> None:
-        """Take in the metrics of the rows held out after a pass: a line of progress."""
+        """Add the validation metrics after a pass: a line of progress."""
         with self._lock:
             self.validations.passes.append(found)
             place = {"batch": self._batches, "pass": found.pass_number, "validation": True}
             self._write_lines(place, self.validations.by_label(found), {})
 
     def checkpointed(self, checkpointer: Checkpointer) -> bool:
-        """Take a checkpoint where the training has any; return whether what those before it need can go."""
+        """Take a checkpoint where the training takes any; return whether what earlier ones need can be removed."""
         try:
             checkpointer.take_if_any()
         except XpsqlError as error:
@@ -206,14 +206,14 @@ class Monitor:
         self._tell()
 
     def _write_lines(self, place: Mapping[str, object], by_label: Mapping[str, Values], more: Mapping[str, object]) -> None:
-        """Write a line of progress for each label, with what is of no label in the first; lines name labels where there are
+        """Write a line of progress for each label, with the numbers of no label in the first; lines name labels where there are
         several."""
         for number, (label, values) in enumerate(by_label.items()):
             named = {"label": label} if len(by_label) > 1 else {}
             self._draft.progress({**place, **named, **values, **(more if number == 0 else {})})
 
     def absorb(self, report: Report) -> None:
-        """Take in what a worker elsewhere has learned since its last report; tell once in a while."""
+        """Add what a remote worker has learned since its last report; report once in a while."""
         with self._lock:
             expected = LabelMetrics(self._targets)
             for tallies in (one for window in report.windows for one in (window.tallies, *window.segments.values())):
@@ -228,7 +228,7 @@ class Monitor:
             self._tell_at_times()
 
     def recovered(self, why: str, seconds: float) -> None:
-        """Tell that a loss is recovered from: a line of progress, and one in the log."""
+        """Report a recovery: a line of progress, and one in the log."""
         with self._lock:
             self.recoveries += 1
             line = {"recoveries": self.recoveries, "recovery_seconds": seconds}
@@ -236,7 +236,8 @@ class Monitor:
             self._reporter.note(f"{why} Recovered after {seconds:.1f} s (recovery {self.recoveries} of this training).")
 
     def held_up(self, workers: Sequence[int], seconds: float) -> None:
-        """Tell that the others have waited so long for the next step of some workers (ssp, bsp); not more often than that."""
+        """Report stragglers: how long others have waited for the next step of some workers (ssp, bsp); not more often than
+        that."""
         now = time.monotonic()
         with self._lock:
             if now - self._held_up < seconds:
@@ -246,7 +247,7 @@ class Monitor:
             self._reporter.note(f"{who} the others up: they have waited {seconds:.0f} s for its next step.")
 
     def state(self, finished: Mapping[Turn, int], opened: Sequence[WindowPart] = ()) -> DriverState:
-        """Return what a checkpoint keeps of it.
+        """Return its state for a checkpoint.
 
         Args:
             finished: how many batches each turn has, of those that are finished.
@@ -260,7 +261,7 @@ class Monitor:
             )
 
     def go_on(self, driver: DriverState) -> None:
-        """Go on from what a checkpoint kept."""
+        """Restore the state of a checkpoint."""
         with self._lock:
             self.passes.go_on(driver.tallies, driver.examples)
             self.windows = {window.key: window for window in driver.windows}
@@ -270,7 +271,7 @@ class Monitor:
             self._reporter.go_on(driver.examples)
 
     def note(self, message: str) -> None:
-        """Tell something worth knowing that is no error."""
+        """Report something worth knowing that is not an error."""
         with self._lock:
             self._reporter.note(message)
 
@@ -288,11 +289,11 @@ class Monitor:
         self._tell()
 
     def _reached(self) -> dict[str, int]:
-        """Return how far the training is."""
+        """Return the training's progress."""
         return {"batch": self._batches, "pass": self.passes.newest}
 
     def _stored(self, described: Description) -> dict[str, float]:
-        """Return what shards hold, and where the time went until now."""
+        """Return what shards hold, and timings until now."""
         found, here = stored_in(described), Timings(dict.fromkeys((*READING, *LEARNING), 0.0), *self.compiled.counted)
         spent = summed([here, *(Timings(clocks.seconds) for clocks in self._clocks), *self._elsewhere.values()])
         return {**found, **{name: value + found.get(name, 0) for name, value in spent.items()}}
@@ -306,14 +307,14 @@ class Monitor:
             self._tell()
 
     def _described(self) -> Description | None:
-        """Return what the shards hold; None where nobody knows, as while shards are lost, which the driver finds out itself."""
+        """Return what the shards hold; None where it is unknown, as while shards are lost, which the driver notices itself."""
         try:
             return self._describe() if self._describe is not None else None
         except LostError:
             return None
 
     def _tell(self) -> None:
-        """Tell the metrics of the last window, or else those until now."""
+        """Report the metrics of the last window, or else the metrics until now."""
         self._told = time.monotonic()
         shown: Mapping[str, float] = self._window
         if not shown:

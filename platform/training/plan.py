@@ -142,12 +142,12 @@ class Settings:
 
     @property
     def forgives(self) -> bool:
-        """Whether what a stream has lost is passed over."""
+        """Whether lost data of a stream is skipped."""
         return self.data_loss == "continue"
 
     @property
     def delay_seconds(self) -> float | None:
-        """How long files of a stream wait that is joined; None where it is not."""
+        """How long the files of a joined stream wait; None where it is not joined."""
         return None if self.delay is None else duration_seconds(self.delay, DELAY)
 
 
@@ -172,13 +172,13 @@ class Plan:
     `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
     statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
     statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
-    combined of its slots. `publish`: how often a training that stays makes a version of what it has learned; None for one that
-    ends by itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the
-    queries of VECTORS by their names, not those of the continued version. `beginning`: the share of the rows that is learned,
-    the first ones; None: all. `pause`: the share of all batches after which it pauses, with a checkpoint; None: it makes a
-    version. `begins`: what it takes over from another training; `rows`: where the query's rows are, which ran before: they
-    become its own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label
-    of an algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
+    combined of its slots. `publish`: how often a resident training publishes a version; None for a training that ends by
+    itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the queries
+    of VECTORS by their names, without the continued version's. `beginning`: the share of the rows that is learned, the first
+    ones; None: all. `pause`: the share of all batches after which it pauses, with a checkpoint; None: it makes a version.
+    `begins`: what it takes over from another training; `rows`: where the query's rows are, which ran before: they become its
+    own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label of an
+    algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
     """
 
     statement: str
@@ -216,7 +216,7 @@ class Plan:
 
     @property
     def roles(self) -> Roles:
-        """What the columns of the query are for."""
+        """The roles of the query's columns."""
         evaluate, settings = self.evaluate, self.settings
         return Roles(
             labels=self.labels,

@@ -1,4 +1,4 @@
-"""A training that is checked and whose input is known, before anything is learned."""
+"""Preparation: a training that is checked and whose input is known, before anything is learned."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ MOST_CLASSES = 1000
 
 @dataclass(frozen=True)
 class TrainingInput:
-    """What a training is given, as its tasks are sent it: all but what each process makes for itself.
+    """The input of a training, as it is sent to tasks: all but what each process makes for itself.
 
     Attributes:
         batch_size: examples per update.
@@ -77,7 +77,7 @@ class TrainingInput:
 
 @dataclass(frozen=True)
 class Prepared(TrainingInput):
-    """What a training needs to know.
+    """A prepared training.
 
     Attributes:
         hold_out: the rows that VALIDATE holds out; None without, and where workers learn.

@@ -1,4 +1,4 @@
-"""A training's input as its manifest keeps it, so that RESUME reads what was read before."""
+"""The record of a training's input in its manifest, so that RESUME reads the same input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards to a checkpoint and back."""
+"""Writing shards to a checkpoint, and restoring them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def read_message(place: Storage, name: str, codec: Codec[M], file: File) -> M:
 
 
 def newest_first(checkpoints: Checkpoints, note: Callable[[str], None]) -> Iterator[Checkpoint]:
-    """Iterate over the complete checkpoints that look whole, the newest first; tell of the others."""
+    """Iterate over the complete checkpoints, the newest first; report damaged ones."""
     for found in checkpoints.complete():
         if isinstance(found, Checkpoint):
             yield found
@@ -94,12 +94,12 @@ def newest_first(checkpoints: Checkpoints, note: Callable[[str], None]) -> Itera
 
 
 def fall_back(error: CheckpointError, note: Callable[[str], None]) -> None:
-    """Tell that a checkpoint cannot be used."""
+    """Report that a checkpoint cannot be used."""
     note(f"A checkpoint cannot be used: {error}. The training goes on from the one before, or from its beginning.")
 
 
 def read_driver(checkpoints: Checkpoints, checkpoint: Checkpoint) -> DriverState:
-    """Read how far the training was.
+    """Read the driver's state.
 
     Raises:
         CheckpointError: the file is damaged or missing.
@@ -108,7 +108,7 @@ def read_driver(checkpoints: Checkpoints, checkpoint: Checkpoint) -> DriverState
 
 
 def standing_of(driver: DriverState, entries: Iterable[RunRecord]) -> Standing:
-    """Return how far the training was, by turns.
+    """Return the training's progress by turns.
 
     Args:
         entries: the watermarks of all shards.
@@ -166,7 +166,7 @@ def restore(
         begins: what is taken of another training, whose checkpoint it is; None: all of this one's own.
 
     Raises:
-        CheckpointError: a file is damaged or missing; the shards are of no use then.
+        CheckpointError: a file is damaged or missing; the shards are unusable then.
     """
 
     def one(number: int) -> None:

@@ -119,7 +119,7 @@ class LocalPasses(NamedTuple):
 
 
 class StartPoint(NamedTuple):
-    """What a training begins with.
+    """The state with which a training begins.
 
     Attributes:
         standing: how far it has come.

@@ -1,4 +1,4 @@
-"""How far workers may be ahead of each other (ssp), and holding them between two steps."""
+"""The pace (SSP clock): how far workers may be ahead of each other, and holding them between two steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Pace:
     Source: Ho et al., More Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, NeurIPS 2013.
 
     Args:
-        held_up: told which workers others have waited for, and how long, once for each step that takes so long.
+        held_up: called with the workers (stragglers) that others wait for, and how long, once for each step that takes so long.
         together: steps wait for each other (bsp), so whoever has begun one needs the others in it.
         most: steps of all workers, after which they must stop; None: they go on to the end.
     """
@@ -76,7 +76,7 @@ class Pace:
         return self._left == 0
 
     def _tell(self) -> None:
-        """Report who is waited for, once for each step."""
+        """Report stragglers, once for each step."""
         least = min(self._begun.values())
         if least > self._told:
             self._told = least
@@ -107,7 +107,7 @@ class Pace:
             self._changed.notify_all()
 
     def fail(self) -> None:
-        """Let no worker begin another step, nor be held: one has failed, and the others may have gone on without it."""
+        """Let no worker begin another step, nor be held: one has failed, and the others may have continued without it."""
         with self._changed:
             self._stopped, self._failed = 0, True
             self._changed.notify_all()

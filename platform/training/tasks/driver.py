@@ -1,6 +1,6 @@
-"""A training on the tasks of an engine: the driver's part.
+"""The driver of a training on the tasks of an engine.
 
-A worker that is lost is replaced: its turns are dealt again from where the shards stand. A shard that is lost, and in step any
+A lost worker is replaced: its turns are dealt again from the shards' watermarks. A shard that is lost, and in step any
 task, ends all tasks; new ones begin from the last checkpoint. What must be computed again is; shards ignore what they have.
 """
 
@@ -239,12 +239,12 @@ class Driver:
     def _standing(self) -> Standing:
         """Return how far the training has come, by the shards' watermarks."""
         with self._asking:
-            told = self._client.each(WATERMARKS, StandingRequest(), ASK_SECONDS)
-        finished, entries = {**self._finished, **self._dealer.finished}, [entry for one in told for entry in one.entries]
+            standings = self._client.each(WATERMARKS, StandingRequest(), ASK_SECONDS)
+        finished, entries = {**self._finished, **self._dealer.finished}, [entry for one in standings for entry in one.entries]
         return Standing(finished, lowest(entries), self._monitor.counted, highest(entries))
 
     def _begin_again(self, error: LostError) -> None:
-        """Take back what all workers held; others will take their numbers."""
+        """Take back all workers' turns; others will take their numbers."""
         self._on.coordinator.dismiss("worker")
         self._answer_last()
         standing = self._standing()
@@ -263,7 +263,7 @@ class Driver:
         self._pace = Pace(self._num_workers, slack, self._monitor.held_up)
 
     def _lost(self, number: int, why: str, silent_seconds: float) -> None:
-        """Take back what a lost worker held; if the shards cannot be asked, they are what is lost."""
+        """Take back a lost worker's turns; if the shards cannot be asked, they are lost."""
         who = f"worker {number}"
         error = LostError(f"Lost {who}, {why.rstrip('.')}.")
         try:
@@ -280,7 +280,7 @@ class Driver:
             self._on.coordinator.fail(given_up)
 
     def _left(self, role: str, number: int) -> None:
-        """Let nobody wait for a worker that has left."""
+        """Let no worker wait for one that has left."""
         if role == "worker":
             self._pace.leave(number)
 
@@ -303,12 +303,13 @@ class Driver:
         return taken(dealt)
 
     def _shared(self, worker: int) -> TurnAssignment | None:
-        """Deal what is left of a slower worker's turn to one that holds none; None: there is nothing, or not yet."""
+        """Deal the rest of a slower worker's turn to one that holds none (work stealing); None: there is nothing, or not
+        yet."""
         held = self._dealer.held
         if held[worker]:
             return None
-        self._pace.leave(worker)  # nobody waits for it meanwhile
-        with self._reporting:  # what its holder tells from now on is late
+        self._pace.leave(worker)  # no worker waits for it meanwhile
+        with self._reporting:  # reports of its holder from now on are late
             chosen = self._speeds.choose(worker, held, self._monitor.counted)
             if chosen is None:
                 return None
@@ -336,7 +337,7 @@ class Driver:
         return Terms(as_lines({one.turn: terms[one.turn] for one in report.turns if one.term != terms[one.turn]}))
 
     def _pressed(self, pressed: MemoryPressure) -> Acknowledged:
-        """Tell that a shard's memory is short; where it is full, take a last checkpoint and end the training."""
+        """Report that a shard's memory is short; where it is full, take a last checkpoint and end the training."""
         self._monitor.note(pressed.message)
         if pressed.full:
             try:

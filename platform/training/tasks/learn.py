@@ -1,4 +1,5 @@
-"""A training on the tasks of an engine, from its start or a checkpoint to the rows of the version; begun again after a loss."""
+"""A training on the tasks of an engine, from its start or a checkpoint to the rows of the version; started again after a
+loss."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
 def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[str, DriverState | None]:
     """Return the name of the newest checkpoint that looks whole, and how far the training was; "" and None where there is none.
 
-    Tells which it is.
+    Reports which one it is.
 
     Args:
         useless: names of some that did not prove whole.

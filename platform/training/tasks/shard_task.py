@@ -33,7 +33,7 @@ KEPT_BYTES = 1 << 27  # several times the arrays of a large request
 
 
 def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
-    """Be shard `task.number` of a training.
+    """Run shard `task.number` of a training.
 
     Args:
         certificate: for TLS; None for none.

@@ -47,26 +47,26 @@ def work(job: Job, generation: int, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        telling = ProgressSender(member, task, prepared.targets, prepared.schedule)
+        progress = ProgressSender(member, task, prepared.targets, prepared.schedule)
         source, over = prepared.source(job.epoch), threading.Event()
 
         def read() -> Generator[Batch | End, None, None]:
-            return source.batches(lambda: take(member, task, over), telling.clocks.reading, telling.left)
+            return source.batches(lambda: take(member, task, over), progress.clocks.reading, progress.left)
 
         seconds = ANSWER_SECONDS if in_step(job.input.plan.settings, job.input.places) else DEADLINE_SECONDS
         with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
-            told, hybrid = (telling.learned, telling.ended), job.input.plan.settings.sync == "hybrid"
-            worker = Worker(task.number, client, prepared.recipe, *told, telling.clocks.learning, hybrid)
-            with compilations(telling.compiled.add), prepared.ahead(read) as ahead, contextlib.ExitStack() as learning:
+            callbacks, hybrid = (progress.learned, progress.ended), job.input.plan.settings.sync == "hybrid"
+            worker = Worker(task.number, client, prepared.recipe, *callbacks, progress.clocks.learning, hybrid)
+            with compilations(progress.compiled.add), prepared.ahead(read) as ahead, contextlib.ExitStack() as learning:
                 learning.callback(over.set)
                 start = functools.partial(begin, member, task, job)
                 if depth := pulls_ahead(job.input.plan.settings, job.input.places, job.input.batch_size, job.input.splits):
-                    worker.learn_ahead(ahead, start, depth, telling.wanted)
+                    worker.learn_ahead(ahead, start, depth, progress.wanted)
                 else:
-                    items = (item for item in ahead if telling.wanted(item))
+                    items = (item for item in ahead if progress.wanted(item))
                     worker.learn(items, start, job.input.plan.settings.sync == "ssp")
             client.leave(task.number)  # not by an error: a gang would make steps without it, and a checkpoint might keep them
-        telling.finish()
+        progress.finish()
 
 
 def take(member: Membership, task: Task, over: threading.Event) -> TurnAssignment | None:

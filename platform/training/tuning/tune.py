@@ -1,4 +1,4 @@
-"""TUNE: trainings of candidates over the same rows, and then that of the best.
+"""Hyperparameter tuning (TUNE): trainings of candidates over the same rows, and then the best one's.
 
 Every candidate learns the rows in the same order from the same seed, in a warehouse that goes with the statement; a query that
 cannot be read in place runs once for all of them. Candidates whose parameters are rows alone learn side by side in one
@@ -44,7 +44,7 @@ INFEASIBLE, STOPPED, SUCCEEDED = "INFEASIBLE", "STOPPED", "SUCCEEDED"
 
 
 class Candidate(NamedTuple):
-    """Options that are tried.
+    """A candidate's options.
 
     Attributes:
         options: those that differ between candidates.
@@ -88,8 +88,10 @@ def tuned(
             alive = trials.better_half(alive)[:1]
         best = trials.kept(alive[0])
         winner = candidates[alive[0]]
-        told = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
-        reporter.note(f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {told}")
+        options = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
+        reporter.note(
+            f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {options}"
+        )
         begins = trials.begins(alive[:1])
         plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement, trials=tuple(trials.found), begins=begins)
         return train(plan if read.query == plan.query else replace(plan, rows=folder / "rows"), engine, models, reporter)
