@@ -1,6 +1,6 @@
 """The driver of a training on the tasks of an engine.
 
-A lost worker is replaced: its turns are dealt again from the shards' watermarks. A shard that is lost, and in step any
+A lost worker is replaced, its turns are dealt again. A shard that is lost, and in step any
 task, ends all tasks; new ones begin from the last checkpoint. What must be computed again is; shards ignore what they have.
 """
 
@@ -303,8 +303,7 @@ class Driver:
         return taken(dealt)
 
     def _shared(self, worker: int) -> TurnAssignment | None:
-        """Deal the rest of a slower worker's turn to one that holds none (work stealing); None: there is nothing, or not
-        yet."""
+        """Deal the rest of a slower worker's turn to one without any (work stealing); None: there is none yet."""
         held = self._dealer.held
         if held[worker]:
             return None
