@@ -1,6 +1,6 @@
 """two_tower and tdm on bought groceries, beside popularity, item-kNN and EASE: recall of the last item of each user.
 
-    python -m benchmarks.retrieval FOLDER [PASSES]
+    python -m benchmarks.retrieval FOLDER [PASSES] [SEED]
 
 FOLDER is that of benchmarks.recommendation, which has the peers, and `amazon_grocery_rechorus/item_meta.csv.gz`, the categories
 of items. The last item of each user is left out and looked for among all items but those that the user has. Rows to learn from
@@ -34,6 +34,10 @@ KS = (20, 50)
 SHARE = "share = (history AS item), workers = 1"
 MODELS = {
     "two_tower": "two_tower (query = (history), item = (item, category), temperature = {temperature})",
+    "two_tower, 500 random items": "two_tower (query = (history), item = (item, category), temperature = {temperature}, "
+    "negatives = 500)",
+    "two_tower, no correction": "two_tower (query = (history), item = (item, category), temperature = {temperature}, "
+    "correction = 'none')",
     "tdm, by category": "tdm (item = (item, category), history = (history), beam = 60)",
     "tdm, by vectors": "tdm (item = (item, category), history = (history), beam = 60, tree = 'vectors')",
 }
@@ -96,7 +100,7 @@ def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], 
     return (hits / len(asking)).tolist(), whole.scored, beam.scored
 
 
-def lines(folder: Path, passes: int) -> Iterator[str]:
+def lines(folder: Path, passes: int, seed: int) -> Iterator[str]:
     """Yield the lines of the table."""
     known = users(folder)
     names = categories(folder, known.seen.shape[1])
@@ -108,8 +112,9 @@ def lines(folder: Path, passes: int) -> Iterator[str]:
         for what, algorithm in MODELS.items():
             start = time.perf_counter()
             using = algorithm.format(temperature=TEMPERATURE)
-            query = f"SELECT * FROM parquet.`{rows}`"
-            session.sql(f"TRAIN OR REPLACE MODEL m USING {using} WITH ({SHARE}, passes = {passes}) AS {query}")
+            catalogue, query = f"SELECT * FROM parquet.`{items}`", f"SELECT history, item FROM parquet.`{rows}`"
+            settings = f"{SHARE}, passes = {passes}, seed = {seed}"
+            session.sql(f"TRAIN OR REPLACE MODEL m USING {using} ITEMS ({catalogue}) WITH ({settings}) AS {query}")
             seconds = time.perf_counter() - start
             call = f"MODEL m, (SELECT * FROM parquet.`{last}`), ITEMS (SELECT * FROM parquet.`{items}`), {KS}, EXCLUDE history"
             found = session.sql(f"SELECT recall FROM ML.EVALUATE({call})").arrow().column(0).to_pylist()
@@ -122,5 +127,5 @@ def lines(folder: Path, passes: int) -> Iterator[str]:
 
 if __name__ == "__main__":
     folder, *rest = sys.argv[1:]
-    for text in lines(Path(folder), int(rest[0]) if rest else 5):
+    for text in lines(Path(folder), int(rest[0]) if rest else 5, int(rest[1]) if rest[1:] else 7):
         print(text, flush=True)
