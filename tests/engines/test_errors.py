@@ -12,6 +12,7 @@ CASES = [
     ("SELECT usr FROM clicks", "There is no column usr. Did you mean user?", (1, 8, "usr")),
     ("SELECT usr, count(*) FROM clicks GROUP BY 1", "There is no column usr. Did you mean user?", (1, 8, "usr")),
     ("SELECT c.usr FROM clicks AS c", "There is no column usr. Did you mean user?", (1, 10, "usr")),
+    ("SELECT c.a FROM (SELECT 1 AS x) AS c, clicks", "c has no column a; another table of the query has.", (1, 10, "a")),
     ("SELECT x.a FROM clicks AS c", "There is no table or alias x.", (1, 8, "x")),
     ("SELECT *\nFROM clicsk", "There is no table or view clicsk. Did you mean clicks?", (2, 6, "clicsk")),
     ("SELECT a FROM clicks, clicks AS d", "Column a is in several tables", (1, 8, "a")),

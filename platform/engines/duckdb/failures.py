@@ -16,6 +16,7 @@ COLUMN_MISSING = re.compile(
     r'|Column "(?P<own>[^"]+)" referenced that exists in the SELECT clause'
     r'|Alias with name "+(?P<grouped>[^"]+)"+ exists, but aliases cannot be used'
 )
+OF_TABLE = re.compile(r'"(?P<table>[^"]+)" does not have a column named')
 TABLE_MISSING = re.compile(r'Referenced table "(?P<name>[^"]+)" not found')
 AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
 UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
@@ -66,6 +67,8 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
     """Return a failure of DuckDB in our words."""
     if found := COLUMN_MISSING.search(message):
         name = found["name"] or found["own"] or found["grouped"]
+        if (of := OF_TABLE.search(message)) is not None and name.lower() in {column.lower() for column in columns()}:
+            return StatementError(f"{of['table']} has no column {name}; another table of the query has.", find_word(text, name))
         return absent("column", name, {*columns()}, find_word(text, name))
     if found := TABLE_MISSING.search(message):
         return absent("table or alias", found["name"], tables_near(message), find_word(text, found["name"]))
