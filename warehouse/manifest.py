@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from ..platform.errors import ModelError
+from ..platform.typed import fields_of, has_types
 from .durable import replace_text
 from .stored import FileEntry, VectorsEntry, check_files
 
@@ -302,7 +304,7 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
     values = read_json(path := folder / name)
     try:
         manifest = record(Manifest, values)
-        check_names(manifest)
+        check_values(manifest)
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
     if unknown := sorted(set(manifest.requires) - KNOWN):
@@ -310,12 +312,15 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
     return manifest
 
 
-def check_names(manifest: Manifest) -> None:
-    """Refuse names of files or folders that xpsql does not write.
+def check_values(manifest: Manifest) -> None:
+    """Refuse values of other types, and names of files or folders that xpsql does not write.
 
     Raises:
         ValueError: says which.
     """
+    for field_name, kind in fields_of(Manifest).items():
+        if not has_types(value := getattr(manifest, field_name), kind):
+            raise ValueError(f"{field_name} cannot be {reprlib.repr(value)}")
     for name in (*(table.name for table in manifest.tables), *(vectors.name for vectors in manifest.vectors)):
         if not TABLE.fullmatch(name):
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")

@@ -34,7 +34,7 @@ def test_a_target_tells_of_an_error_that_its_reader_does_not_declare(tmp_path: P
     def broken(manifest: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("xpsql.warehouse.manifest.check_names", broken)
+    monkeypatch.setattr("xpsql.warehouse.manifest.check_values", broken)
     target = TARGETS["manifests"](tmp_path)
     with pytest.raises(ZeroDivisionError):
         target(inputs("manifests")[0])

@@ -212,6 +212,17 @@ def test_a_damaged_model_is_listed_and_the_others_are_as_they_were(session: xpsq
     assert session.models.names() == ["m"]
 
 
+@pytest.mark.parametrize("change", [{"rows": "x"}, {"rows": 1 << 70}, {"metrics": []}, {"tables": [{"name": "w", "dim": []}]}])
+def test_a_manifest_with_values_of_other_types_is_listed_as_damaged(session: xpsql.Session, change: dict[str, Any]) -> None:
+    shutil.copytree(session.models.folder / "m", session.models.folder / "n")
+    manifest = session.models.folder / "n" / "v1" / "manifest.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text(encoding="utf-8")) | change), encoding="utf-8")
+    found = session.sql("SHOW MODELS").arrow().to_pylist()
+    assert [(row["name"], row["status"]) for row in found] == [("m", "ready"), ("n", "damaged")]
+    (row,) = session.sql("SHOW VERSIONS OF MODEL n").arrow().to_pylist()
+    assert f"{next(iter(change))} cannot be" in row["error"]
+
+
 LINE = b'{"time": "2026-01-01", "batch": 8}\n'
 
 
