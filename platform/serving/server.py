@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,11 @@ from .http import Response, Service
 from .refusal import RequestError
 
 BACKLOG = 1024
+CONNECTIONS = 8192
+HEADER_SECONDS, BODY_SECONDS = 5, 30
+"""In which a request's headers and its body have to come."""
+BODIES_BYTES = 1 << 29
+"""Of all bodies that are on their way."""
 WITHOUT_BODY = ("GET", "HEAD")
 MOST_DIGITS = 16
 
@@ -61,7 +67,11 @@ def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> 
 
 async def answer(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
     from granian.constants import HTTPModes, Interfaces
+    from granian.http import HTTP1Settings
     from granian.server.embed import Server
+
+    allow_connections()
+    bodies = Bodies(service)
 
     loop = asyncio.get_running_loop()
     pool = ThreadPoolExecutor(listening.threads, "xpsql serve") if listening.threads > 1 else None
@@ -73,7 +83,7 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
             return
         headers = dict(scope.headers.items())
         try:
-            body = b"" if scope.method in WITHOUT_BODY else await received(protocol, headers, service)
+            body = b"" if scope.method in WITHOUT_BODY else await bodies.received(protocol, headers)
         except RequestError as error:
             give(protocol, service.refuse(error))
             return
@@ -86,7 +96,9 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
         address=listening.host,
         port=listening.port,
         interface=Interfaces.RSGI,
-        http=HTTPModes.auto,
+        http=HTTPModes.http1,  # of a connection that may become HTTP/2, granian waits for the first byte without an end
+        http1_settings=HTTP1Settings(header_read_timeout=1000 * HEADER_SECONDS),
+        backpressure=CONNECTIONS,
         websockets=False,
         backlog=BACKLOG,
         log_enabled=False,
@@ -103,21 +115,43 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
             pool.shutdown()
 
 
-async def received(protocol: Any, headers: dict[str, str], service: Service) -> bytes:
-    """Return the body of a request, which is read no further than the limit.
+def allow_connections() -> None:
+    """Let this process open what so many connections need, or as much as it may: many shells begin one with 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * CONNECTIONS if hard == resource.RLIM_INFINITY else min(2 * CONNECTIONS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
-    Raises:
-        RequestError: it is longer.
-    """
-    length = headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS:
-        service.limits.check_body(int(length))
-    pieces, size = [], 0
-    async for piece in protocol:
-        size += len(piece)
-        service.limits.check_body(size)
-        pieces.append(bytes(piece))
-    return b"".join(pieces)
+
+class Bodies:
+    """Receives the bodies of requests, on one thread."""
+
+    def __init__(self, service: Service) -> None:
+        self._service, self._held = service, 0
+
+    async def received(self, protocol: Any, headers: dict[str, str]) -> bytes:
+        """Return the body of a request, which is read no further than the limits.
+
+        Raises:
+            RequestError: it is longer, takes too long, or comes while too many others do.
+        """
+        limits, length = self._service.limits, headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS:
+            limits.check_body(int(length))
+        pieces, size = [], 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for piece in protocol:
+                    size, self._held = size + len(piece), self._held + len(piece)
+                    limits.check_body(size)
+                    if self._held > BODIES_BYTES:
+                        raise RequestError(503, "The service receives as many bytes at once as it may. Try again later.")
+                    pieces.append(bytes(piece))
+        except TimeoutError:
+            raise RequestError(408, f"The body of the request was not complete after {BODY_SECONDS} s.") from None
+        finally:
+            self._held -= size
+        return b"".join(pieces)
 
 
 def give(protocol: Any, response: Response) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -10,8 +11,9 @@ import ssl
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,12 @@ from typing import Any
 import pytest
 
 import xpsql
-from tests.serving.conftest import ROW
+from tests.serving.conftest import ROW, failing
 from xpsql.platform.ps.transport.tls import make_certificate
+from xpsql.platform.serving import server
+from xpsql.platform.serving.http import Service
+from xpsql.platform.serving.refusal import RequestError, RequestLimits
+from xpsql.platform.serving.served import Served
 
 pytest.importorskip("granian")
 SECONDS = 120
@@ -73,15 +79,65 @@ def test_a_service_answers_until_it_is_terminated_and_then_has_logged_all(sessio
         process,
     ):
         assert ask(f"{url}/v2/health/ready") == {"ready": True}
+        place = urllib.parse.urlsplit(url)
+        silent = [socket.create_connection((place.hostname, place.port), SECONDS) for _ in range(100)]
+        silent[0].sendall(b"POST /v1/models/ctr:predict HTTP/1.1\r\nHost: ")
         found = ask(f"{url}/v1/models/ctr:predict", {"instances": [ROW, ROW]})
         assert (len(found["predictions"]), found["model_version"]) == (2, "1")
         with pytest.raises(urllib.error.HTTPError, match="400"):
             ask(f"{url}/v1/models/ctr:predict", {"instances": [{}]})
+        for stranger in silent:
+            while stranger.recv(1 << 16):  # until the service closes it
+                pass
+            stranger.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0
         assert process.stderr is not None
         assert process.stderr.read().splitlines() == ["Ended."]
     assert len(list(log.rglob("*.parquet"))) == 1
+
+
+class Body:
+    """The protocol of a request whose body comes in pieces, and then nothing more where it stops short."""
+
+    def __init__(self, pieces: list[bytes], stops: bool) -> None:
+        self.pieces, self.stops = pieces, stops
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+        if self.stops:
+            await asyncio.Event().wait()
+
+
+def test_bodies_have_a_deadline_and_take_so_much_memory_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = server.Bodies(Service(served, RequestLimits(body_bytes=10), None, None, failing))
+
+    async def received(pieces: list[bytes], stops: bool = False) -> bytes:
+        return await bodies.received(Body(pieces, stops), {})
+
+    assert asyncio.run(received([b"12345", b"67890"])) == b"1234567890"
+    with pytest.raises(RequestError, match="may have 10 bytes"):
+        asyncio.run(received([b"12345", b"678901"]))
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.01)
+    with pytest.raises(RequestError, match="was not complete") as late:
+        asyncio.run(received([b"12345"], stops=True))
+    assert late.value.status == 408
+    monkeypatch.setattr(server, "BODIES_BYTES", 15)
+    monkeypatch.setattr(server, "BODY_SECONDS", SECONDS)
+
+    async def two() -> None:
+        waiting = asyncio.create_task(received([b"1234567890"], stops=True))
+        await asyncio.sleep(0)
+        with pytest.raises(RequestError, match="as many bytes at once") as busy:
+            await received([b"123456"])
+        assert busy.value.status == 503
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await received([b"1234567890"]) == b"1234567890"
+
+    asyncio.run(two())
 
 
 def test_a_service_may_have_a_token_and_tls(session: xpsql.Session, tmp_path: Path) -> None:
