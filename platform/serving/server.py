@@ -16,8 +16,9 @@ from .refusal import RequestError
 
 BACKLOG = 1024
 CONNECTIONS = 8192
-HEADER_SECONDS, BODY_SECONDS = 5, 30
-"""In which a request's headers and its body have to come."""
+HEADER_SECONDS, BODY_SECONDS = 65, 30
+"""In which a request's headers have to come, from when the one before was answered, and its body. Many proxies keep a
+connection that says nothing for 60 seconds, and expect the service to keep it longer."""
 BODIES_BYTES = 1 << 29
 """Of all bodies that are on their way."""
 WITHOUT_BODY = ("GET", "HEAD")
