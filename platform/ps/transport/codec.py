@@ -151,7 +151,8 @@ def text_of(description: Description) -> str:
     if word == "record":
         declared, fields = parts
         named = zip(declared._fields, map(text_of, fields), strict=True)
-        return f"{declared.__name__}({', '.join(f'{name}: {text}' for name, text in named)})"
+        name_of = getattr(declared, "written_as", declared.__name__)  # a class that is renamed says what it was written as
+        return f"{name_of}({', '.join(f'{name}: {text}' for name, text in named)})"
     if word == "array":
         return f"array {parts[0]}"
     return " ".join([word, *map(text_of, parts)])

@@ -64,6 +64,8 @@ class WindowPart(NamedTuple):
             uint32[0, 1] without.
     """
 
+    written_as = "Seen"  # in checkpoints
+
     pass_number: int
     split: int
     number: int
