@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -42,3 +43,14 @@ def has_types(value: Any, hint: Any) -> bool:
     if dataclasses.is_dataclass(kind):
         return type(value) is kind and all(has_types(getattr(value, name), one) for name, one in fields_of(kind).items())
     return hint is Any or type(value) is hint
+
+
+def check_types(record: Any) -> None:
+    """Refuse a record that has a value of another type than its field.
+
+    Raises:
+        ValueError: says which.
+    """
+    for name, kind in fields_of(type(record)).items():
+        if not has_types(value := getattr(record, name), kind):
+            raise ValueError(f"{name} cannot be {reprlib.repr(value)}")

@@ -9,22 +9,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Any, Literal, Protocol, TypeVar
 
 from ..platform.errors import ModelError
-from ..platform.typed import fields_of, has_types
+from ..platform.typed import check_types
 from .durable import replace_text
 from .stored import FileEntry, VectorsEntry, check_files
 
 FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
 CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
-KNOWN = frozenset({CLASSES, VECTORS, DELTA})
-FILE = "manifest.json"
+FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA})
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
 R = TypeVar("R")
@@ -290,8 +288,8 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a version's folder, atomically and durably."""
-    values = {"format": FORMAT, **dataclasses.asdict(manifest)}
-    replace_text(folder / FILE, json.dumps(values, indent=1, default=datetime.isoformat) + "\n")
+    text = json.dumps({"format": FORMAT, **dataclasses.asdict(manifest)}, indent=1, default=datetime.isoformat)
+    replace_text(folder / FILE, text + "\n")
 
 
 def read_manifest(folder: Path, name: str = FILE) -> Manifest:
@@ -318,9 +316,7 @@ def check_values(manifest: Manifest) -> None:
     Raises:
         ValueError: says which.
     """
-    for field_name, kind in fields_of(Manifest).items():
-        if not has_types(value := getattr(manifest, field_name), kind):
-            raise ValueError(f"{field_name} cannot be {reprlib.repr(value)}")
+    check_types(manifest)
     for name in (*(table.name for table in manifest.tables), *(vectors.name for vectors in manifest.vectors)):
         if not TABLE.fullmatch(name):
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")
@@ -329,8 +325,6 @@ def check_values(manifest: Manifest) -> None:
     if manifest.training and not TRAINING.fullmatch(manifest.training):
         raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
     check_files(manifest.files or ())
-    if manifest.status not in get_args(Status):
-        raise ValueError(f"a status is one of {', '.join(get_args(Status))}, got {manifest.status!r}")
 
 
 def read_json(path: Path) -> dict[str, Any]:
