@@ -9,7 +9,7 @@ from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
 from ..metrics.validations import Validated
 from ..metrics.windows import Window, WindowPart
-from ..row_files.saved import KeptPass
+from ..row_files.saved import KeptPass, SavedRows, SavedShards
 
 
 class DriverState(NamedTuple):
@@ -38,4 +38,4 @@ class DriverState(NamedTuple):
     kept: KeptPass | None = None
 
 
-DRIVER_STATE = Codec(DriverState)
+DRIVER_STATE = Codec(DriverState, {WindowPart: "Seen", SavedShards: "Held", SavedRows: "Saved"})

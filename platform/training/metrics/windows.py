@@ -64,8 +64,6 @@ class WindowPart(NamedTuple):
             uint32[0, 1] without.
     """
 
-    written_as = "Seen"  # in checkpoints
-
     pass_number: int
     split: int
     number: int

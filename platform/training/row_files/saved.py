@@ -12,8 +12,6 @@ from ..metrics.metrics import weight_range
 class SavedRows(NamedTuple):
     """What was written: the number of keys with rows, and the range of weights."""
 
-    written_as = "Saved"  # in checkpoints
-
     rows: int
     min_weight: float
     max_weight: float
