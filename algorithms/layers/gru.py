@@ -94,7 +94,7 @@ def steps(products: jax.Array, shares: jax.Array, recurrent: jax.Array, bias: ja
         state = state + update * (candidate - state)
         return state, state
 
-    start = jnp.zeros((len(products), units), jnp.float32)
+    start = jnp.zeros((products.shape[0], units), jnp.float32)  # of any size where a graph is exported
     _, states = jax.lax.scan(step, start, ((products + bias).swapaxes(0, 1), shares.T))
     return states.swapaxes(0, 1)
 
