@@ -129,8 +129,8 @@ class Session:
         except StatementError as error:
             from .engines.spark_sql.bad_values import located
 
-            if (told := located(error, step.text.text, self.engine)) is not None:
-                raise told.at(step.text.restated(told.position)) from error.__cause__
+            if (placed := located(error, step.text.text, self.engine)) is not None:
+                raise placed.at(step.text.restated(placed.position)) from error.__cause__
             if error.position is None:
                 raise error.at(step.position) from error.__cause__
             raise

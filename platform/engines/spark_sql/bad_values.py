@@ -59,16 +59,16 @@ def located(error: StatementError, text: str, engine: Reads) -> StatementError |
     Args:
         text: of the statement.
     """
-    told = BAD.search(error.message)
-    if told is None and MISTYPED.search(error.message) is None:
+    described = BAD.search(error.message)
+    if described is None and MISTYPED.search(error.message) is None:
         return None
     query = query_in(text)
     if query is None:
         return None
     try:
-        if told is None:
+        if described is None:
             return mistyped(query, text, engine)
-        return told_where(ast.literal_eval(told["value"]), told["kind"], query, text, engine)
+        return placed_at(ast.literal_eval(described["value"]), described["kind"], query, text, engine)
     except (StatementError, ValueError, SyntaxError):  # what is read once more fails otherwise: the error stays as it is
         return None
 
@@ -100,7 +100,7 @@ def mistyped(query: exp.Query, text: str, engine: Reads) -> StatementError | Non
     return None
 
 
-def told_where(value: str, kind: str, query: exp.Query, text: str, engine: Reads) -> StatementError | None:
+def placed_at(value: str, kind: str, query: exp.Query, text: str, engine: Reads) -> StatementError | None:
     """Return the error that says where a value is."""
     for filtered in (True, False):
         for select in query.find_all(exp.Select):

@@ -25,8 +25,6 @@ class SavedRows(NamedTuple):
 class SavedShards(NamedTuple):
     """What was written of the shards, and what they held then."""
 
-    written_as = "Held"  # in checkpoints
-
     saved: SavedRows
     described: Description
 
