@@ -114,13 +114,13 @@ class LogSource(NamedTuple):
 class LogPrepared:
     """What the driver and workers know; see Prepared."""
 
-    hold_out = schedule = parent = segment = scan = columns = recipe = None
+    hold_out = schedule = parent = segment = scan = columns = recipe = pauses_after = None
     baseline = ()
     batch_size = EXAMPLES
 
     def __init__(self, log: Log, settings: Settings, pause: Callable[[], None]) -> None:
         self.log = log
-        self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None)
+        self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None, pause=None, begins=None)
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
         self.turns = turns_of(len(log.splits), settings.passes)

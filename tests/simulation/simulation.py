@@ -26,12 +26,16 @@ from xpsql.platform.training.parallelism import Places, in_step
 from xpsql.platform.training.plan import Settings
 from xpsql.platform.training.tasks import driver as driving
 from xpsql.platform.training.tasks import handover, job, learn, shard_task, worker_task
+from xpsql.platform.typed import fields_of
 from xpsql.warehouse.manifest import Manifest, PartEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.storage import Storage
 
 MOST_STARTS = 12
 TRAINING_SECONDS, REST_SECONDS = 3000.0, 120.0
+
+
+fields_of(Manifest)  # whose types are looked up once: not where the world's clock stands for `datetime`
 
 
 class Config(NamedTuple):
