@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,14 @@ from ..augment import Draw, Prepare
 from ..chunk import ABSENT, Bag, Chunk
 from ..inputs import Layout
 
+if TYPE_CHECKING:
+    from ..learns import Online, Packaged, Solved
+
+PAIRS, PAIRS_NUMBER = "(pairs)", 0xFFFD
+"""The slot of pairs that stand beside the slots that they are made of, and its number, before the tree's."""
+
 HALF = np.uint64(32)
+CODES = np.int64(1 << 31)  # more than there are of a chunk
 UPPER = np.uint64(0xFFFFFFFF00000000)
 
 Keys = NDArray[np.uint64]
@@ -21,17 +28,20 @@ Numbers = NDArray[np.int64]
 
 
 class Pairs(NamedTuple):
-    """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots.
+    """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots, or
+    beside all slots, as those of a further multi-valued one.
 
     Of rows that other augments add, pairs that no row of the chunk has make no features: what never went together needs no
     weight against it.
 
     Attributes:
         item, history: where the slots stand among the categorical and among the multi-valued ones.
+        beside: the slots stay, and pairs are of the slot PAIRS; a row's are the last of its multi-valued slots.
     """
 
     item: int
     history: int
+    beside: bool = False
 
     @property
     def copies(self) -> int:
@@ -54,13 +64,18 @@ class Pairs(NamedTuple):
         return prepared
 
 
+def pairs_of(learns: Online | Solved | Packaged) -> tuple[Pairs, ...]:
+    """Return the pairs that an algorithm learns."""
+    return tuple(augment for augment in getattr(learns, "augment", ()) if isinstance(augment, Pairs))
+
+
 def pair_keys(items: Keys, had: Keys) -> Keys:
     """Return the keys of pairs: the upper half of the item's key, then the upper half of the key of what was had."""
     return (items & UPPER) | (had >> HALF)
 
 
 def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: Numbers | None = None) -> Chunk:
-    """Return a chunk whose rows have pairs instead of an item and a history, and the intercept.
+    """Return a chunk whose rows have pairs instead of an item and a history, and the intercept, or pairs beside all they have.
 
     Args:
         copies: so many rows stand one after the other for each row of the data: itself, then the rows of items not taken.
@@ -70,10 +85,13 @@ def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: Numbers | None = 
     if known is not None:
         kept &= (rows % copies == 0) | among(joined, known)
     distinct, inverse = np.unique(joined[kept], return_inverse=True)
-    about, had = np.divmod(distinct, len(chunk.keys))
+    about, had = np.divmod(distinct, CODES)
     keys = pair_keys(chunk.keys[about], chunk.keys[had])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(chunk.weight)))]).astype(np.int64)
     bag = Bag(inverse.astype(np.int32), chunk.bags[pairs.history].weights[kept], offsets)
+    if pairs.beside:
+        chunk, codes = chunk.with_features(keys, np.full(len(keys), PAIRS_NUMBER, np.uint16))
+        return chunk._replace(bags=(*chunk.bags, bag._replace(codes=codes[bag.codes])))
     intercept = np.flatnonzero(chunk.slots == INTERCEPT_NUMBER)
     return chunk._replace(
         keys=np.concatenate([keys, chunk.keys[intercept]]),
@@ -94,7 +112,7 @@ def joined_with(chunk: Chunk, pairs: Pairs) -> tuple[NDArray[np.intp], Numbers, 
     item, history = chunk.scalar[pairs.item], chunk.bags[pairs.history]
     rows = np.repeat(np.arange(len(item)), np.diff(history.offsets))
     about = item[rows]
-    joined = about.astype(np.int64) * len(chunk.keys) + history.codes
+    joined = about.astype(np.int64) * CODES + history.codes
     return rows, joined, (history.codes != about) & (about != ABSENT)
 
 

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.errors import OptionError, Subject
-from ...platform.operators.base import Operator, TableSpec
+from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Negatives, Online, Supervised
+from ..augments.pairs import PAIRS_NUMBER
+from ..base import Algorithm, Inputs, Layout, Negatives, Online, Pairs, Supervised
 from ..layers.initial import uniform
-from ..layers.pooling import all_vectors, first_values
+from ..layers.pooling import all_vectors, first_bags, first_values
 from ..linear.scores import linear_scores
 from ..losses import LossOptions, loss_of
 from ..positions import places
@@ -35,6 +36,9 @@ class XsvdOptions(LossOptions):
         "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
         minimum=0,
         maximum=2**31 - 1,
+    )
+    slim: bool = option(
+        False, "learn a weight for each pair of the item's id and an item of feedback, as slrm does; for short histories"
     )
     negatives: int = option(
         0, "items drawn at random as not taken, for each row; 20 where the data has no rows of label 0", minimum=0, maximum=1000
@@ -67,7 +71,11 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     N are the items of a feedback slot, or the first `feedback_items` of them. WITH (share = (history AS item)) lets them use
     the items' own rows, which halves what is to be learned. Vectors of other slots of several values, such as tags of an item,
     are summed as feedback is, over the root of their number, in a map of the sum of its numbers without sign. Slots that are in
-    no list have weights only: cross(item, history_item) gives the item-pair weights of SLIM.
+    no list have weights only.
+
+    With `slim` the score has a weight more for each pair of the item's id and an item of a feedback slot, the item itself left
+    out. A pair is a feature of the slot "(pairs)", with a weight and no vector; of rows that `negatives` adds, pairs that other
+    rows have are learned from alone. ML.RELATED lists them.
 
     A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
     another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, has
@@ -86,28 +94,75 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     item = places(options.item, layout.slots, ITEM)
     feedback = places(options.feedback, layout.bags, SUBJECT._replace(option="feedback"), len(layout.scalar))
     bags = [place - len(layout.scalar) for place in feedback]
+    pairs = pairs_of_items(options, layout, item, bags)
+    cut = [*bags, *range(len(layout.bags), len(layout.bags) + len(pairs))]
 
     def optimizer(table: TableSpec) -> Operator:
         return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         if options.feedback_items:
-            inputs = first_values(inputs, len(layout.bags), bags, options.feedback_items)
-        vectors = all_vectors(parameters["vectors"], inputs, layout, "root")
+            inputs = first_values(inputs, len(layout.bags) + len(pairs), cut, options.feedback_items)
+        own = first_bags(inputs, len(layout.bags)) if pairs else inputs
+        vectors = all_vectors(parameters["vectors"], own, layout, "root")
         theirs = vectors[:, jnp.array(item)].sum(axis=1)
-        own = vectors[:, jnp.array(user + feedback)].sum(axis=1)
-        return linear_scores(parameters["weights"], inputs) + (own * theirs).sum(axis=1, keepdims=True)
+        mine = vectors[:, jnp.array(user + feedback)].sum(axis=1)
+        return linear_scores(parameters["weights"], inputs) + (mine * theirs).sum(axis=1, keepdims=True)
+
+    def operators(table: TableSpec) -> tuple[Operator, ...]:
+        return (Operator({}, name="slim", admit=no_pairs),) if pairs and table.name == "vectors" else ()
 
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
         optimizer=optimizer,
         learns=Online(
             Supervised(scores, loss._replace(baseline=None) if options.negatives else loss),
-            augment=negatives_of(options, layout, item, feedback),
+            augment=(*negatives_of(options, layout, item, feedback), *pairs),
         ),
+        operators=operators,
         intercept=options.intercept,
         begins_at_mean=True,
     )
+
+
+def no_pairs(rows: Rows, context: Context) -> jax.Array:
+    return context.slot != PAIRS_NUMBER
+
+
+def pairs_of_items(options: XsvdOptions, layout: Layout, item: list[int], bags: list[int]) -> tuple[Pairs, ...]:
+    """Return the pairs of the item's id and each feedback slot that a training makes.
+
+    Args:
+        item: places of these slots among all.
+        bags: places of the feedback slots among the multi-valued ones.
+
+    Raises:
+        OptionError: there is no feedback, the item's first slot is not categorical, or values have vectors.
+    """
+    if not options.slim:
+        return ()
+    subject = SUBJECT._replace(option="slim")
+    if not bags:
+        raise OptionError(
+            f"{subject} pairs the item with items of feedback; name a slot: feedback = (history).", subject=subject
+        )
+    if layout.sides:
+        raise OptionError(
+            f"{subject} goes with slots that have no vectors of the statement. Leave VECTORS out.", subject=subject
+        )
+    check_id(options, layout, item, "slim", "pairs items")
+    return tuple(Pairs(item[0], bag, beside=True) for bag in bags)
+
+
+def check_id(options: XsvdOptions, layout: Layout, item: list[int], option: str, does: str) -> None:
+    """Refuse an item whose first slot is not categorical."""
+    if item[0] >= len(layout.scalar):
+        subject = SUBJECT._replace(option=option)
+        raise OptionError(
+            f"{subject} {does} by the first slot of option item, and {options.item[0]} is not categorical. Name the "
+            "item's id first; CAST it to BIGINT or STRING.",
+            subject=subject,
+        )
 
 
 def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback: list[int]) -> tuple[Negatives, ...]:
@@ -121,13 +176,7 @@ def negatives_of(options: XsvdOptions, layout: Layout, item: list[int], feedback
     """
     if not options.negatives:
         return ()
-    if item[0] >= len(layout.scalar):
-        subject = SUBJECT._replace(option="negatives")
-        raise OptionError(
-            f"{subject} draws items by the first slot of option item, and {options.item[0]} is not categorical. Name the "
-            "item's id first; CAST it to BIGINT or STRING.",
-            subject=subject,
-        )
+    check_id(options, layout, item, "negatives", "draws items")
     described, had = (tuple(layout.slots[place] for place in places) for places in (item, feedback))
     return (Negatives(options.negatives, options.power, described, had),)
 

@@ -154,6 +154,12 @@ def first_values(inputs: Inputs, num_bags: int, chosen: Sequence[int], most: int
     return inputs._replace(bag_weight=jnp.where(late, 0, inputs.bag_weight))
 
 
+def first_bags(inputs: Inputs, num_bags: int) -> Inputs:
+    """Return the inputs without the values of multi-valued slots after the first ones: pairs of items stand there."""
+    there = inputs.bag_slot < num_bags
+    return inputs._replace(bag_slot=jnp.where(there, inputs.bag_slot, 0), bag_weight=jnp.where(there, inputs.bag_weight, 0))
+
+
 def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:
     """Return the vector of every slot, float32[batch, slots, dim]: first slot_vectors', then dense_vectors'."""
     pooled = slot_vectors(vectors, inputs, layout, pooling)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.augments.pairs import PAIRS, PAIRS_NUMBER
 from ...algorithms.inputs import ArraySlot, Layout
 from ...warehouse.manifest import Manifest, SlotEntry
 from ..errors import StatementError, Subject
@@ -26,6 +27,8 @@ INTERCEPT_KIND = "intercept"
 OFFERED_KIND = "offered"
 SHOWN_CLASSES = 10
 TREE_KIND = "tree"
+PAIRS_KIND = "pairs"
+MADE_KINDS = INTERCEPT_KIND, OFFERED_KIND, TREE_KIND, PAIRS_KIND  # of slots that no column of a query is
 
 K = TypeVar("K", bound=Kind)
 
@@ -80,7 +83,8 @@ class Columns:
     weighted one, as many as operators offer. `grouped` and `by`: what an evaluation reads, the GROUP column and that of BY.
     `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
     be 1 only where the one before it is. `classes`: the label's classes, where it has several. `sides`: the vectors with
-    ids that values of slots have. `tree`: the algorithm keeps a tree of the items, whose nodes have rows.
+    ids that values of slots have. `tree`: the algorithm keeps a tree of the items, whose nodes have rows. `pairs`: it makes
+    pairs of items, beside the slots.
     """
 
     slots: tuple[Slot, ...]
@@ -100,6 +104,7 @@ class Columns:
     classes: Classes | None = None
     sides: tuple[Side, ...] = ()
     tree: bool = False
+    pairs: bool = False
 
     def of(self, place: type[K]) -> list[tuple[Slot, K]]:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
@@ -213,12 +218,17 @@ class Columns:
     @property
     def all_slots(self) -> tuple[Slot, ...]:
         """The slots that rows belong to."""
-        return (*self.slots, *self.offered, *self.intercept_slot, *self.tree_slot)
+        return (*self.slots, *self.offered, *self.intercept_slot, *self.tree_slot, *self.pairs_slot)
 
     @property
     def tree_slot(self) -> tuple[Slot, ...]:
         """The slot of a tree's nodes, if the model has one."""
         return (Slot(TREE, TREE_KIND, "", TREE_NUMBER, TREE),) if self.tree else ()
+
+    @property
+    def pairs_slot(self) -> tuple[Slot, ...]:
+        """The slot of pairs that stand beside others, if the model has them."""
+        return (Slot(PAIRS, PAIRS_KIND, "", PAIRS_NUMBER, PAIRS),) if self.pairs else ()
 
     @property
     def slot_names(self) -> dict[int, str]:
@@ -237,7 +247,7 @@ def columns_from(manifest: Manifest) -> Columns:
     """Return the slots and roles of a trained version."""
     slots = list(map(slot_of, manifest.slots))
     return Columns(
-        tuple(slot for slot in slots if slot.kind not in (INTERCEPT_KIND, OFFERED_KIND, TREE_KIND)),
+        tuple(slot for slot in slots if slot.kind not in MADE_KINDS),
         manifest.labels,
         manifest.weight,
         manifest.time,
@@ -250,6 +260,7 @@ def columns_from(manifest: Manifest) -> Columns:
         classes=Classes(manifest.classes, manifest.class_type) if manifest.classes else None,
         sides=tuple(Side(one.name, one.slots, one.hidden, one.elements) for one in manifest.vectors),
         tree=any(slot.kind == TREE_KIND for slot in slots),
+        pairs=any(slot.kind == PAIRS_KIND for slot in slots),
     )
 
 

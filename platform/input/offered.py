@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Inputs
 from ...algorithms.layers.lookups import spread
-from ...algorithms.layers.pooling import SlotValues, values_of_examples, values_of_group
+from ...algorithms.layers.pooling import SlotValues, first_bags, values_of_examples, values_of_group
 from .batches import Batch
 
 
@@ -57,7 +57,7 @@ def bag_means(inputs: Inputs, values: jax.Array, num_bags: int) -> jax.Array:
         return total[:, :, :k] / jnp.maximum(total[:, :, k:], 1)
 
     k, group = values.shape[1], inputs.group
-    found = means(values_of_examples(inputs))
+    found = means(values_of_examples(first_bags(inputs, num_bags)))
     return found if group is None else found + spread(means(values_of_group(group)), group.owner)
 
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from ...algorithms.augments.pairs import PAIRS_NUMBER
 from ...warehouse.manifest import Manifest, SlotEntry
 from ..errors import StatementError, Subject, suggestion
 from ..options import Named
 from ..spark_types import type_words
-from ..trees.tree import TREE_NUMBER
-from .columns import INTERCEPT, INTERCEPT_KIND, OFFERED_KIND, TREE_KIND, Classes, Columns, columns_from, slot_of
+from .columns import INTERCEPT, MADE_KINDS, OFFERED_KIND, Classes, Columns, columns_from, slot_of
 from .crossed.slots import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
@@ -165,7 +165,7 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
     by_name = {slot.name.lower(): slot for slot in slots}
     kept = []
     for old in parent.slots:
-        if old.kind in (INTERCEPT_KIND, OFFERED_KIND, TREE_KIND):
+        if old.kind in MADE_KINDS:
             continue
         if old.members:
             kept.append(crossed_before(old, by_name))
@@ -266,7 +266,7 @@ def offered_slots(columns: Columns, offers: tuple[str, ...], parent: Manifest | 
     clash = sorted({slot.name for slot in columns.slots} & set(names))
     if clash:
         raise StatementError(f"The operators offer {', '.join(clash)}, and the query returns it; rename it with AS.")
-    free = itertools.count(min(numbers.values(), default=TREE_NUMBER) - 1, -1)
+    free = itertools.count(min(numbers.values(), default=PAIRS_NUMBER) - 1, -1)
     return tuple(Slot(name, OFFERED_KIND, "", numbers[name] if name in numbers else next(free), name) for name in names)
 
 

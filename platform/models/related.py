@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.augments.pairs import HALF, Pairs
-from ...algorithms.base import Online
+from ...algorithms.augments.pairs import HALF, pairs_of
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.slot import Slot
@@ -51,14 +50,11 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
     Raises:
         StatementError: the model does not learn pairs.
     """
-    learns, columns = algorithm_of(version.manifest).learns, columns_from(version.manifest)
-    augment = learns.augment if isinstance(learns, Online) else ()
-    pairs = next((one for one in augment if isinstance(one, Pairs)), None)
-    if pairs is None:
-        raise StatementError(
-            f"ML.RELATED lists pairs of items, and {version.manifest.algorithm.name} has none. Use a model of slrm."
-        )
-    return columns.scalar[pairs.item], columns.bags[pairs.history]
+    found, columns = pairs_of(algorithm_of(version.manifest).learns), columns_from(version.manifest)
+    if not found:
+        name = version.manifest.algorithm.name
+        raise StatementError(f"ML.RELATED lists pairs of items, and {name} has none. Use slrm, or xsvd (slim = true).")
+    return columns.scalar[found[0].item], columns.bags[found[0].history]
 
 
 def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.augments.pairs import Pairs, pair_keys
+from ...algorithms.augments.pairs import Pairs, pair_keys, pairs_of
 from ...algorithms.base import Algorithm, Online
 from ...algorithms.chunk import Chunk
 from ..errors import ModelError
@@ -65,9 +65,14 @@ class Interface:
             )
         augments = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
         changing = [augment for augment in augments if augment.scores]
+        if columns.pairs:
+            raise ModelError(
+                "The model makes pairs of items beside its slots, which exports for other programs do not have. Serve it by "
+                "xpsql serve, or export its weights, FORMAT parquet."
+            )
         if len(changing) > 1 or not all(isinstance(augment, Pairs) for augment in changing):
             raise ModelError("The algorithm changes rows before it scores them, which exports for other programs do not know.")
-        self.pairs = next((augment for augment in changing if isinstance(augment, Pairs)), None)
+        self.pairs = next(iter(pairs_of(algorithm.learns)), None)
         self.columns = columns
         histories = [
             GraphInput(slot.name, HISTORY, slot.length, number)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...algorithms.augments.pairs import Pairs
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.augments.pairs import pairs_of
+from ...algorithms.base import Algorithm
 from ..errors import StatementError, suggestion
 from ..input.columns import Columns
 from ..input.items import check_items
@@ -99,9 +99,7 @@ def had_columns(
                 f"{column.name} is {column.type}. Use collect_list, array() or CAST."
             )
         return (column.name,)
-    learns = algorithm.learns
-    pairs = [one for one in learns.augment if isinstance(one, Pairs)] if isinstance(learns, Online) else []
-    slots = [columns.bags[pair.history] for pair in pairs]
+    slots = [columns.bags[pairs.history] for pairs in pairs_of(algorithm.learns)]
     slots += [slot for slot in columns.slots if slot.name != slot.source and slot.source.lower() == item.name.lower()]
     found = [rows.field(own[slot.column.lower()]) for slot in slots if slot.column.lower() in own]
     known = [field for field in found if is_array(field.type) and alike(field.type.value_type, item.type)]

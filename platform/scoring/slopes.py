@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ...algorithms.augments.pairs import pairs_of
 from ...algorithms.base import Algorithm, Inputs, Layout
 from ...algorithms.layers.lookups import taken
 from ..input.offered import Offered
@@ -82,7 +83,9 @@ def slopes(
 
     found, backward = jax.vjp(scores, everywhere(presence, inputs, layout))
     labels = jnp.eye(found.shape[1], dtype=found.dtype)
-    by_label = [by_slot(backward(jnp.broadcast_to(label, found.shape))[0], inputs, layout) for label in labels]
+    bags = [*range(len(layout.bags)), *(pairs.history for pairs in pairs_of(algorithm.learns) if pairs.beside)]
+    owned = inputs._replace(bag_slot=jnp.array(bags, jnp.int32)[inputs.bag_slot]) if bags else inputs
+    by_label = [by_slot(backward(jnp.broadcast_to(label, found.shape))[0], owned, layout) for label in labels]
     return Slopes(found, jnp.stack(by_label, axis=1))
 
 

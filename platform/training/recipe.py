@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pyarrow as pa
 
+from ...algorithms.augments.pairs import pairs_of
 from ...algorithms.base import Algorithm, Layout, Online
 from ...algorithms.late import with_late_labels
 from ...algorithms.pools import with_pools
@@ -164,6 +165,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         standardised=algorithm.standardised,
         chained=algorithm.chained,
         tree=algorithm.tree is not None,
+        pairs=any(pairs.beside for pairs in pairs_of(algorithm.learns)),
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 from tests.training.log import session, write
 from xpsql.algorithms.items.xsvd import XsvdOptions, xsvd
-from xpsql.platform.errors import OptionError
+from xpsql.platform.errors import ModelError, OptionError
 
 __all__ = ["session"]
 
@@ -99,3 +99,46 @@ def test_a_log_of_what_was_taken_is_learned_beside_random_items(session: Any, tm
     catalogue = f"SELECT i.id AS item, u.history FROM range(40) i CROSS JOIN ({user}) u"
     best = f"SELECT item FROM ML.PREDICT(MODEL m, ({catalogue})) ORDER BY predicted_label DESC LIMIT 20"
     assert all(item % 2 == 0 for item in session.sql(best).arrow()["item"].to_pylist())
+
+
+def pairs_log(rows: int = 3_000) -> pa.Table:
+    """Return a log in which having the even item of two neighbours means taking the other one; no vectors are needed."""
+    random = np.random.default_rng(6)
+    history = random.integers(0, 20, (rows, 3)) * 2
+    item = np.where(random.random(rows) < 0.5, history[:, 0] + 1, random.integers(0, 20, rows) * 2 + 1)
+    label = (history + 1 == item[:, None]).any(axis=1).astype(np.int8)
+    return pa.table({"label": label, "id": np.arange(rows), "item": item, "history": history.tolist()})
+
+
+def test_pairs_of_items_have_weights_and_no_vectors(session: Any, tmp_path: Path) -> None:
+    path = write(pairs_log(), tmp_path / "log.parquet")
+    with_pairs = "xsvd (user = (), feedback = (history), dim = 4, slim = true, alpha = 0.5)"
+    shared = "WITH (share = (history AS item), workers = 1, batch_size = 50)"
+    train = f"TRAIN MODEL m USING {with_pairs} IGNORE (id) {shared} AS SELECT * FROM parquet.`{path}` WHERE id < {{}}"
+    session.sql(train.format(1_000))
+    session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}` WHERE id >= 1000 AND id < 2000")
+
+    def counts(table: str) -> dict[str, int]:
+        query = f"SELECT slot, count(*) AS n FROM ML.WEIGHTS(MODEL m) WHERE `table` = '{table}' GROUP BY slot"
+        return {row["slot"]: row["n"] for row in session.sql(query).arrow().to_pylist()}
+
+    assert counts("weights") == {"(intercept)": 1, "item": 40, "(pairs)": 400}
+    assert counts("vectors") == {"item": 40, "(intercept)": 1}
+    test = f"SELECT * FROM parquet.`{path}` WHERE id >= 2000"
+    (row,) = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL m, ({test}))").arrow().to_pylist()
+    assert row["auc"] > 0.97
+    items = f"SELECT DISTINCT item FROM parquet.`{path}` UNION SELECT item - 1 FROM parquet.`{path}`"
+    related = session.sql(f"SELECT * FROM ML.RELATED(MODEL m, ({items}))").arrow().to_pylist()
+    best = {row["item"]: row["related"] for row in sorted(related, key=lambda row: row["score"])}
+    assert all(best[item] == item + 1 for item in range(0, 40, 2))
+    asked = "SELECT array(CAST(4 AS BIGINT)) AS history"
+    (found,) = session.sql(f"SELECT item FROM ML.RECOMMEND(MODEL m, ({asked}), 1, ITEMS ({items}))").arrow().to_pylist()
+    assert found["item"] == 5
+    asked = "SELECT CAST(5 AS BIGINT) AS item, array(CAST(4 AS BIGINT)) AS history"
+    (row,) = session.sql(f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL m, ({asked}), 2)").arrow().to_pylist()
+    parts = {part["feature"]: part["attribution"] for part in row["top_feature_attributions"]}
+    assert parts["history"] > 2 > abs(parts["item"])
+    assert row["approximation_error"] < 0.01
+    session.sql(f"EXPORT MODEL m TO '{tmp_path / 'weights'}' FORMAT parquet")
+    with pytest.raises(ModelError, match="makes pairs of items beside its slots, which exports for other programs do not"):
+        session.sql(f"EXPORT MODEL m TO '{tmp_path / 'onnx'}' FORMAT onnx")

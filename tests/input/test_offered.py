@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.algorithms.inputs import BATCH, NUM_ROWS, random_inputs
+from xpsql.algorithms.augments.pairs import PAIRS_NUMBER
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.platform.errors import StatementError
@@ -16,7 +17,6 @@ from xpsql.platform.input.offered import Offered, with_offered
 from xpsql.platform.input.slots import columns_of, offered_slots
 from xpsql.platform.training.online.step import learn_step
 from xpsql.platform.training.plan import Plan, Use
-from xpsql.platform.trees.tree import TREE_NUMBER
 
 K = 3
 SCALAR_SLOTS = 2
@@ -71,7 +71,7 @@ def test_offered_slots_follow_the_order_of_inputs_and_count_down_from_the_interc
     columns = columns_of(SCHEMA, Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "").roles, None)
     slots = offered_slots(columns, ("a", "b"), None)
     assert [slot.name for slot in slots] == ["user:a", "user:b", "tags:a", "tags:b"]
-    assert [slot.number for slot in slots] == [TREE_NUMBER - 1 - i for i in range(4)]
+    assert [slot.number for slot in slots] == [PAIRS_NUMBER - 1 - i for i in range(4)]
 
 
 def test_a_column_that_bears_the_name_of_an_input_is_refused() -> None:

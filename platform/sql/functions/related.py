@@ -25,7 +25,8 @@ def run(context: StatementContext, call: Call) -> pa.Table:
 RELATED = TableFunction(
     "RELATED",
     "ML.RELATED(MODEL name [VERSION n], TABLE t | (query))",
-    "The items related to each, among those that the query returns: item, related, score. For models of slrm.",
+    "The items related to each, among those that the query returns: item, related, score. "
+    "For models of slrm, and of xsvd (slim = true).",
     "required",
     (),
     run,
