@@ -56,6 +56,9 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     """
     pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
     item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)
+    if layout.offered:
+        message = f"{SUBJECT} takes no rates of items: its features are pairs of them, and it ranks by these alone."
+        raise OptionError(message, subject=SUBJECT)
     if len(layout.slots) > 2:
         others = [slot for slot in layout.slots if slot.lower() not in (options.item.lower(), options.history.lower())]
         raise OptionError(

@@ -153,6 +153,9 @@ def mean_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
 
 def check_sequences(layout: Layout) -> None:
     """Raise OptionError unless there are array columns and no others."""
+    if layout.offered:
+        message = f"{SUBJECT} takes no rates of clicks: it learns from what stands together, without labels."
+        raise OptionError(message, subject=SUBJECT)
     others = [slot for slot in layout.slots if slot not in layout.bags]
     if others or not layout.bags:
         found = f"{others[0]} is none; leave it out or name it in IGNORE" if others else "there is none"

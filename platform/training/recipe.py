@@ -179,10 +179,8 @@ def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
     try:
         planned(plan, columns.layout)
     except OptionError as error:
-        raise StatementError(
-            f"{OPERATORS} ({operator}) offers inputs beside the slots, and {plan.algorithm.name} takes none. Leave it out.",
-            subject=OPERATORS,
-        ) from error
+        message = f"{OPERATORS} ({operator}) offers inputs beside the slots. {error.message} Leave the operator out."
+        raise StatementError(message, subject=OPERATORS) from error
 
 
 def check_crosses(plan: Plan, columns: Columns) -> None:

@@ -184,8 +184,22 @@ def test_an_export_has_what_an_example_gets_of_each_feature(session: xpsql.Sessi
     assert {row["key"]: row["offered"] for row in exported} == {key: row["offered"] for key, row in rows(session, "m").items()}
 
 
-@pytest.mark.parametrize("uses", ["slrm (item = user, history = tags) IGNORE (ts)", "word2vec IGNORE (label, ts, user)"])
-def test_algorithms_that_take_no_other_slots_take_no_rates(session: xpsql.Session, tmp_path: Path, uses: str) -> None:
+@pytest.mark.parametrize(
+    ("uses", "reason"),
+    [
+        ("slrm (item = user, history = tags) IGNORE (ts)", "takes no rates of items: its features are pairs of them"),
+        (
+            "two_tower (query = (user), item = (tags)) IGNORE (ts)",
+            "takes no rates of clicks: it learns from what was taken alone",
+        ),
+        ("word2vec IGNORE (label, ts, user)", "takes no rates of clicks: it learns from what stands together, without labels"),
+    ],
+)
+def test_algorithms_that_take_no_other_slots_take_no_rates(
+    session: xpsql.Session, tmp_path: Path, uses: str, reason: str
+) -> None:
     path = write(log(100).select(["label", "ts", "user", "tags"]), tmp_path / "log.parquet")
-    with pytest.raises(xpsql.StatementError, match=r"OPERATORS \(auto_session\) .* takes none\. Leave it out"):
+    with pytest.raises(
+        xpsql.StatementError, match=rf"OPERATORS \(auto_session\) offers inputs .* {reason}.*Leave the operator out"
+    ):
         session.sql(f"TRAIN MODEL m USING {uses} OPERATORS (auto_session) AS SELECT * FROM parquet.`{path}`")
