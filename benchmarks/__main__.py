@@ -13,7 +13,7 @@ import os
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,19 +29,7 @@ QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_
 ALGORITHMS: dict[str, float | None] = {"fm": 108_000, "ffm": None, "xnn": 70_000, "xnn (dim = 16)": 58_000}
 SEQUENCES = 100_000
 CONSTANT_BYTES = 600 * 2**20
-# The fastest of absl::flat_hash_map, ankerl::unordered_dense and boost::unordered_flat_map: ns per key, see docs/benchmarks.md.
-STORE_TARGETS = {
-    "lookup 4 uniform": 39.0,
-    "lookup 4 zipf": 28.0,
-    "update 4 uniform": 78.0,
-    "update 4 zipf": 47.0,
-    "lookup 16 uniform": 47.0,
-    "lookup 16 zipf": 37.0,
-    "update 16 uniform": 249.0,
-    "update 16 zipf": 155.0,
-    "overhead 4": 16.0,
-    "overhead 16": 16.0,
-}
+OVERHEAD_BYTES = 16.0
 # Each with whether it is the least or the most.
 CHECKPOINT_TARGETS = {
     "full: the moment that training stands still": (50.0, False),
@@ -236,14 +224,22 @@ def deltas(run: Run) -> Iterator[Figure]:
 
 
 def store(run: Run) -> Iterator[Figure]:
-    """The native store."""
+    """The native store, beside hash maps of other libraries on the same keys, whose fastest is its target."""
     rows = QUICK_ROWS if run.quick else STORE_ROWS
     with cores(1):
         lines = measure([sys.executable, "-m", "benchmarks.store", "--rows", str(rows)]).output.splitlines()
-    for line in lines:
-        *words, value, unit = line.split()
-        name = " ".join(words)
-        yield Figure(f"store: {name}", float(value), unit, STORE_TARGETS.get(name), at_least=False)
+    yield from held((" ".join(words), float(value), unit) for *words, value, unit in map(str.split, lines))
+
+
+def held(lines: Iterable[tuple[str, float, str]]) -> Iterator[Figure]:
+    """Yield the figures of the store, (name, value, unit), held to the fastest of those named `library: name`."""
+    found, fastest = list(lines), dict[str, float]()
+    for name, value, _ in found:
+        if what := name.partition(": ")[2]:
+            fastest[what] = min(value, fastest.get(what, value))
+    for name, value, unit in found:
+        target = OVERHEAD_BYTES if name.startswith("overhead") else fastest.get(name)
+        yield Figure(f"store: {name}", value, unit, target, at_least=False)
 
 
 def command(run: Run) -> Iterator[Figure]:

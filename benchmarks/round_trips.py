@@ -1,7 +1,8 @@
 """Measure round trips of one request at a time: client and server in two processes on one core, microseconds.
 
 A request carries uint64 keys, its answer as many float32. xpsql's are typed calls after a handshake; the others' are
-bare messages: ZeroMQ's REQ and REP sockets, a stream of Arrow Flight's DoExchange, and MPI's send and receive.
+bare messages: ZeroMQ's REQ and REP sockets, over ipc, which are Unix sockets, and over TCP, a stream of Arrow Flight's
+DoExchange, and MPI's send and receive.
 
     python -m benchmarks.round_trips xpsql | zeromq | flight | mpi
 """
@@ -89,18 +90,20 @@ def serve_zeromq() -> None:
     import zmq
 
     socket = zmq.Context().socket(zmq.REP)
-    print(socket.bind_to_random_port(f"tcp://{HOST}"), flush=True)
+    unix = f"ipc://@xpsql-bench-{os.getpid()}"  # @: a name that is no file
+    socket.bind(unix)
+    print(f"tcp://{HOST}:{socket.bind_to_random_port(f'tcp://{HOST}')}", unix, flush=True)
     while True:
         request = socket.recv(copy=False)
         socket.send(VALUES[len(request.buffer) // 8], copy=False)
 
 
 @contextmanager
-def zeromq(where: str) -> Iterator[Exchange]:
+def zeromq(where: str, unix: bool) -> Iterator[Exchange]:
     import zmq
 
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
-        socket.connect(f"tcp://{HOST}:{where}")
+        socket.connect(where.split()[unix])
 
         def exchange(keys: Keys) -> Floats:
             socket.send(keys, copy=False)
@@ -209,13 +212,14 @@ def main() -> None:
         run_mpi()
         return
     with served(given.name) as where:
-        if given.name == "xpsql":
-            for kind in ("Unix", "TCP"):
-                with xpsql(where, kind == "Unix") as exchange:
-                    report(f"xpsql on {kind}", exchange)
-        else:
-            with {"zeromq": zeromq, "flight": arrow_flight}[given.name](where) as exchange:
-                report({"zeromq": "ZeroMQ", "flight": "Arrow Flight"}[given.name], exchange)
+        if given.name == "flight":
+            with arrow_flight(where) as exchange:
+                report("Arrow Flight on TCP", exchange)
+            return
+        name, connected = {"xpsql": ("xpsql", xpsql), "zeromq": ("ZeroMQ", zeromq)}[given.name]
+        for kind in ("Unix", "TCP"):
+            with connected(where, kind == "Unix") as exchange:
+                report(f"{name} on {kind}", exchange)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,24 @@
 """Measure the native store: nanoseconds per key on one core, and bytes per row.
 
 Lookup is Store.pull: keys to rows to a matrix of weights. Update is what a push does around its mathematics: pull, add a
-gradient in NumPy, scatter. Keys are drawn uniformly or by a Zipf law, repeats included.
+gradient in NumPy, scatter. Keys are drawn uniformly or by a Zipf law, repeats included. Where there is a compiler of C++,
+the same keys are looked up and updated in the hash maps of peers/maps.cpp: std::unordered_map, and boost's and ankerl's where
+their headers are.
 
-    python benchmarks/store.py --rows 10000000
+    python -m benchmarks.store --rows 10000000
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import statistics
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +86,23 @@ def measure(dim: int, rows: int, batch: int, rounds: int) -> Iterator[tuple[str,
         yield f"update {dim} {draw}", nanoseconds(update, work, rounds), "ns/key"
 
 
+def peers(dim: int, rows: int, batch: int, rounds: int, folder: Path) -> Iterator[str]:
+    """Yield the lines of the hash maps of other libraries, for the same keys; none without a compiler."""
+    compiler = os.environ.get("CXX") or shutil.which("c++")
+    if compiler is None:
+        return
+    program, source = folder / "maps", Path(__file__).parent / "peers" / "maps.cpp"
+    subprocess.run([compiler, "-O3", "-march=native", "-std=c++17", source, "-o", program], check=True)
+    keys = np.random.default_rng(1).integers(0, 2**64, rows, dtype=np.uint64)
+    keys.tofile(folder / "keys")
+    given = []
+    for draw in DRAWS:
+        np.concatenate([np.array([batch], np.uint64), *batches(keys, draw, batch, 20)]).tofile(folder / draw)
+        given.append(f"{draw}={folder / draw}")
+    command = [program, str(dim), str(rounds), folder / "keys", *given]
+    yield from subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+
+
 def main() -> None:
     """Pin the process to one core and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -93,6 +116,9 @@ def main() -> None:
     for dim in arguments.dims:
         for what, figure, unit in measure(dim, arguments.rows, arguments.batch, arguments.rounds):
             print(f"{what:<20} {figure:8.1f} {unit}", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            for line in peers(dim, arguments.rows, arguments.batch, arguments.rounds, Path(folder)):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":

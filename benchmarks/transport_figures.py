@@ -46,10 +46,8 @@ def round_trips() -> Iterator[Figure]:
             continue
         for name, value in trips(argument).items():
             yield Figure(f"round trip: {name}", value, "us")
-            sizes = name.removeprefix(f"{peer}, ")
-            for socket in ("Unix", "TCP"):
-                times = value / ours[f"xpsql on {socket}, {sizes}"]
-                yield Figure(f"{peer}'s time over ours on {socket}, {sizes}", times, "x", least)
+            where = name.removeprefix(f"{peer} ")  # each on the kind of socket that it has
+            yield Figure(f"{peer}'s time over ours {where}", value / ours[f"xpsql {where}"], "x", least)
     if find_spec("mpi4py") and shutil.which("mpirun"):
         for name, value in parsed([*MPIRUN, sys.executable, "-m", "benchmarks.round_trips", "mpi"]).items():
             yield Figure(f"round trip: {name}", value[0], "us")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.__main__ import held
 from benchmarks.auc import auc
 from benchmarks.figures import Figure
 from benchmarks.log import calibration, make, scores
@@ -30,6 +32,17 @@ def test_a_quick_run_prints_the_figures_of_a_training(tmp_path: Path) -> None:
         "deltas: CPU seconds to load it",
     ):
         assert f"\n{name} " in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="needs a compiler")
+def test_the_store_is_held_to_a_map_of_the_same_run() -> None:
+    command = [sys.executable, "-m", "benchmarks.store", "--rows", "5000", "--batch", "500", "--rounds", "1", "--dims", "16"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = held((" ".join(words), float(value), unit) for *words, value, unit in map(str.split, done.stdout.splitlines()))
+    by_name = {figure.name: figure for figure in found}
+    for what in ("lookup 16 uniform", "lookup 16 zipf", "update 16 uniform", "update 16 zipf"):
+        assert by_name[f"store: {what}"].target == by_name[f"store: std::unordered_map: {what}"].value > 0
 
 
 def test_the_service_is_measured(tmp_path: Path) -> None:
