@@ -24,14 +24,19 @@ def sweep(left: Iterable[Path]) -> None:
 
 
 @contextmanager
-def scratch(warehouse: Path) -> Iterator[Path]:
+def scratch(warehouse: Path, name: str | None = None) -> Iterator[Path]:
     """Yield an empty folder in a warehouse, which is removed when the block ends; leftovers of killed processes are removed
-    after a week."""
+    after a week.
+
+    Args:
+        name: of the folder, which a lock gives to the caller alone: what an earlier one left there is removed at once.
+    """
     root = warehouse / FOLDER
-    folder = root / uuid.uuid4().hex
+    folder = root / (name or uuid.uuid4().hex)
     with storing(folder):
         root.mkdir(parents=True, exist_ok=True)
         sweep(root.iterdir())
+        clear(folder)
         folder.mkdir()
     try:
         yield folder

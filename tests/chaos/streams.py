@@ -2,12 +2,14 @@
 
 Messages come to a topic of three brokers; a process learns them, as a job or as a resident training, and meets a fault at a
 moment drawn from the seed. The next process goes on. In the end the counts of every feature are compared with the counts of the
-topic, in which some messages are twice where their producer sent them twice.
+topic, in which some messages are twice where their producer sent them twice. After a kill while a version's rows are made whole
+all versions are read and checked, and in the end one must be made whole, and nothing be left over.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import signal
@@ -25,20 +27,30 @@ import pyarrow.parquet as pq
 
 import xpsql
 from tests.chaos.model import SCHEMA, write_log
+from tests.chaos.spark import SETTINGS
 from tests.streams.broker import Broker, MockCluster
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.resident import publication
+from xpsql.warehouse.chains import compaction
 
 SECONDS = 300.0
 BROKERS, PARTITIONS = 3, 4
+ENGINES = ("duckdb", "spark")
 MODES = ("job", "stays")
+COMPACTION = "compaction"
+MOMENTS = ("written", "kept")
+"""When a compaction is cut: while rows are written and wait for their version, or when it has just taken them."""
 
 
 class World(NamedTuple):
-    """Where a fault happens: the process that learns, the brokers, the topic, and what is drawn."""
+    """Where a fault happens: the process that learns, the brokers, the topic, what sends one more message to it, the warehouse,
+    and what is drawn."""
 
     child: subprocess.Popen[str]
     cluster: MockCluster
     topic: str
+    send: Callable[[], None]
+    warehouse: Path
     draw: random.Random
 
 
@@ -66,6 +78,26 @@ def slow_down(world: World) -> None:
         world.cluster.slow(0, broker)
 
 
+def cut_compaction(world: World) -> None:
+    moment = world.draw.choice(MOMENTS)
+    until_more(world, moment)
+    time.sleep(world.draw.uniform(0, 0.5) if moment == "written" else 0)
+    world.child.kill()
+
+
+def until_more(world: World, moment: str) -> None:
+    """Wait until a compaction begins, or a version takes its rows; messages come meanwhile, as it begins with a version."""
+    pattern = {"written": ".scratch/*/whole-*", "kept": "models/m/v*/whole"}[moment]
+    before, deadline, sent = set(world.warehouse.glob(pattern)), time.monotonic() + SECONDS, 0.0
+    while not set(world.warehouse.glob(pattern)) - before:
+        assert world.child.poll() is None
+        assert time.monotonic() < deadline
+        if time.monotonic() - sent > 0.3:
+            world.send()
+            sent = time.monotonic()
+        time.sleep(0.002)
+
+
 def nothing(world: World) -> None:
     """What its producer sends twice is all that happens."""
 
@@ -76,40 +108,50 @@ FAULTS: dict[str, Callable[[World], None]] = {
     "leader": move_leader,
     "slow broker": slow_down,
     "sent twice": nothing,
+    COMPACTION: cut_compaction,
 }
 
 
-def run(folder: Path, mode: str, servers: str, topic: str) -> None:
-    """Learn what has come, or what comes until SIGTERM; go on with what is interrupted."""
+def run(folder: Path, engine: str, mode: str, servers: str, topic: str) -> None:
+    """Learn what has come, or what comes until SIGTERM; go on with what is interrupted.
+
+    Args:
+        mode: "job"; "stays"; COMPACTION: stays, and makes each version of changes whole, in files of few rows.
+    """
+    if mode == COMPACTION:
+        publication.CHANGED_SHARE, compaction.NEWEST_SHARE, compaction.PART_ROWS = 1.0, 0.0, 4
     source = f"read_kafka(bootstrapServers => '{servers}', subscribe => '{topic}', schema => '{SCHEMA}')"
     settings = "checkpoint_seconds = 0.05, batch_size = 64"
     until = "until = 'available', " if mode == "job" else ""
     clauses = "" if mode == "job" else "PUBLISH EVERY 1 SECONDS RETAIN LAST 5"
-    with xpsql.connect(folder / "warehouse", "duckdb", SilentReporter(), resume=True) as session:
+    spark: dict[str, Any] = {"master": "local[2]", "conf": SETTINGS} if engine == "spark" else {}
+    with xpsql.connect(folder / "warehouse", engine, SilentReporter(), resume=True, **spark) as session:
         verb = "CONTINUE MODEL m" if "m" in session.models.names() else "TRAIN MODEL m USING xftrl"
         print("begins", flush=True)
         session.sql(f"{verb} {clauses} WITH ({until}{settings}) AS SELECT * FROM STREAM {source}")
 
 
-def process(folder: Path, mode: str, broker: Broker, topic: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.chaos.streams", str(folder), "--child", mode, broker.bootstrap, topic]
+def process(folder: Path, engine: str, mode: str, broker: Broker, topic: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.chaos.streams", str(folder), "--child", engine, mode, broker.bootstrap, topic]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def ended(child: subprocess.Popen[str], mode: str) -> int:
     """Let a process end by itself; return how it did."""
-    if mode == "stays" and child.poll() is None:
+    if mode != "job" and child.poll() is None:
         child.send_signal(signal.SIGTERM)
     _, errors = child.communicate(timeout=SECONDS)
     assert child.returncode in (0, -signal.SIGKILL, -signal.SIGTERM), errors  # the last before it listens
     return child.returncode
 
 
-def disturbed(folder: Path, mode: str, fault: str, times: int, draw: random.Random) -> dict[str, Any]:
+def disturbed(folder: Path, engine: str, mode: str, fault: str, times: int, draw: random.Random) -> dict[str, Any]:
     """Let a fault happen so many times to processes that learn a topic as it grows; return what is wrong in the end."""
     folder.mkdir(parents=True)
     rows = pq.read_table(write_log(folder / "log.parquet", 400 * (times + 1))).to_pylist()
     sent: list[dict[str, Any]] = []
+    wrong: list[str] = []
+    warehouse, does = folder / "warehouse", COMPACTION if fault == COMPACTION else mode
     hits = 0
     with closing(MockCluster(BROKERS)) as cluster:
         broker = Broker(cluster)
@@ -122,22 +164,56 @@ def disturbed(folder: Path, mode: str, fault: str, times: int, draw: random.Rand
             for partition in range(PARTITIONS):
                 broker.produce(topic, [json.dumps(row).encode() for row in some[partition::PARTITIONS]], partition)
 
+        def begun() -> World:
+            child = process(folder, engine, does, broker, topic)
+            assert child.stdout is not None
+            child.stdout.readline()
+            return World(child, cluster, topic, lambda: produce([draw.choice(rows)]), warehouse, draw)
+
         produce(rows[:400])
-        first = process(folder, "job", broker, topic)
+        first = process(folder, engine, "job", broker, topic)
         assert ended(first, "job") == 0  # there is a version to go on from
         for number in range(1, times + 1):
             half = 400 * number + 200
             produce(rows[400 * number : half])
-            child = process(folder, mode, broker, topic)
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(draw.uniform(0, 4))
-            FAULTS[fault](World(child, cluster, topic, draw))
-            hits += child.poll() is None or fault == "driver"
+            world = begun()
+            if fault != COMPACTION:
+                time.sleep(draw.uniform(0, 4))
+            FAULTS[fault](world)
+            hits += world.child.poll() is None or fault in ("driver", COMPACTION)
             produce(rows[half : 400 * (number + 1)])
-            ended(child, mode)
-        assert ended(process(folder, "job", broker, topic), "job") == 0
-    return {"hits": hits, "mistakes": mistakes(folder / "warehouse", pa.Table.from_pylist(sent))}
+            ended(world.child, mode)
+            wrong += damaged(warehouse) if fault == COMPACTION else []
+        if fault == COMPACTION:
+            world = begun()
+            until_more(world, "kept")
+            assert ended(world.child, mode) == 0
+            wrong += [f"{path} is left over" for path in left_over(warehouse)]
+        for _ in range(2):  # the first may go on with what was interrupted, and learn no more than that
+            assert ended(process(folder, engine, "job", broker, topic), "job") == 0
+    return {"hits": hits, "mistakes": wrong + mistakes(warehouse, pa.Table.from_pylist(sent))}
+
+
+def damaged(warehouse: Path) -> list[str]:
+    """Return what is wrong with the files of versions, and with their rows where each has what it has learned."""
+    with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
+        checked = session.sql("CHECK MODEL m").arrow().to_pylist()
+        wrong = [f"{line}" for line in checked if line["state"] != "whole"]
+        for version in session.models.versions("m"):
+            if version.manifest.status == "ready":
+                query = f"SELECT slot, count FROM ML.WEIGHTS(MODEL m VERSION {version.number})"
+                rows = session.sql(query).arrow()
+                for slot in ("user", "item"):
+                    count = pc.sum(rows.filter(pc.equal(rows["slot"], slot))["count"]).as_py()
+                    if count != version.manifest.examples_total:
+                        wrong.append(f"v{version.number}, {slot}: {count}, not {version.manifest.examples_total}")
+    return wrong
+
+
+def left_over(warehouse: Path) -> list[Path]:
+    """Return what killed processes left that nobody needs."""
+    patterns = (".scratch/*", "models/.trash-*", "models/m/.*-*", "models/m/v*/.*-*")
+    return [path for pattern in patterns for path in warehouse.glob(pattern)]
 
 
 def mistakes(warehouse: Path, data: pa.Table) -> list[str]:
@@ -163,21 +239,24 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--times", type=int, default=20, help="how often each fault happens")
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     parser.add_argument("--faults", nargs="+", choices=list(FAULTS), default=list(FAULTS))
-    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
         run(given.folder, *given.child)
         return
     print(f"seed {given.seed}", flush=True)
     draw, failed = random.Random(given.seed), False
-    for mode in given.modes:
-        for fault in given.faults:
-            found = disturbed(given.folder / f"{mode}-{fault}".replace(" ", "-"), mode, fault, given.times, draw)
-            failed |= bool(found["mistakes"])
-            result = f"{found['mistakes']} WRONG" if found["mistakes"] else "as in the topic"
-            print(f"| topic, {mode}: {fault} | {found['hits']} | {result} |", flush=True)
+    for engine, mode, fault in itertools.product(given.engines, given.modes, given.faults):
+        if (mode, fault) == ("job", COMPACTION):  # what a job writes has all rows
+            continue
+        folder = given.folder / f"{engine}-{mode}-{fault}".replace(" ", "-")
+        found = disturbed(folder, engine, mode, fault, given.times, draw)
+        failed |= bool(found["mistakes"])
+        result = f"{found['mistakes']} WRONG" if found["mistakes"] else "as in the topic"
+        print(f"| topic, {engine}, {mode}: {fault} | {found['hits']} | {result} |", flush=True)
     sys.exit(failed)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import shutil
+import signal
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,16 +18,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.forkserver import CONTEXT
 from tests.streams.landing import answer
 from xpsql.platform.errors import ModelError
 from xpsql.platform.input.streams import feed as feeds
 from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.progress import SilentReporter
+from xpsql.warehouse import folders as folders_of_versions
+from xpsql.warehouse import models
 from xpsql.warehouse.chains import compaction, merge
 from xpsql.warehouse.chains.links import WHOLE, ChainLink, lineage
 from xpsql.warehouse.chains.merge import merged
 from xpsql.warehouse.dense import read_dense
 from xpsql.warehouse.manifest import Manifest
+from xpsql.warehouse.models import Models
+from xpsql.warehouse.scratch import scratch
 from xpsql.warehouse.version import Version
 
 FIRST, EACH, PUBLICATIONS = 4000, 40, 12
@@ -222,6 +230,61 @@ def test_rows_that_are_made_whole_come_and_go_by_one_step(session: xpsql.Session
     assert (at.exists(), len(newest(session).chain()), before > 1) == (False, 1, True)
     for version in session.models.versions("m"):
         assert sum(batch.num_rows for batch in version.rows("weights")) == version.manifest.rows
+
+
+STEPS = {
+    "the second file": (compaction, "keys_of"),
+    "the list of files": (compaction, "files_text"),
+    "the sync of the files": (compaction, "sync_tree"),
+    "the sync of the version": (compaction, "sync"),
+    "what is needless": (models, "drop_needless"),
+    "what is out of sight": (folders_of_versions, "clear"),
+}
+"""What a compaction comes to, and where."""
+
+
+def cut(warehouse: Path, step: str) -> None:
+    """Compact the newest version in this process, and be killed at a step."""
+    versions, calls, compaction.PART_ROWS = Models(warehouse), itertools.count(), 2000
+    module, name = STEPS[step]
+    real = getattr(module, name)
+
+    def dies(*given: Any) -> Any:
+        if name != "keys_of" or next(calls):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*given)
+
+    setattr(module, name, dies)
+    version = versions.version("m")
+    lock = versions.lock("m", version.number, False)
+    with scratch(warehouse, "m") as folder:
+        compaction.write_whole(version, folder / "whole", lambda: False)
+        versions.keep_whole("m", version.number, version, folder / "whole")
+    lock.release()
+
+
+def test_a_compaction_that_is_killed_at_any_step_changes_nothing_and_leaves_nothing(session: xpsql.Session) -> None:
+    expected = {name: table_of(newest(session).rows(name)) for name in ("weights", "vectors")}
+    place, whole = session.models.warehouse / ".scratch" / "m", newest(session).folder / WHOLE
+    for step in STEPS:
+        process = CONTEXT.Process(target=cut, args=(session.models.warehouse, step))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, step
+        taken = step in list(STEPS)[3:]
+        assert (whole.exists(), place.joinpath("whole").exists()) == (taken, not taken), step
+        read_again(session, expected)
+        if taken:
+            shutil.rmtree(whole)
+    assert list(newest(session).folder.parent.glob(".trash-*"))
+    session.models.drop_old("m", 1000)
+    with scratch(session.models.warehouse, "m") as folder:
+        assert list(folder.iterdir()) == []
+        compaction.write_whole(newest(session), folder / "whole", lambda: False)
+        session.models.keep_whole("m", newest(session).number, newest(session), folder / "whole")
+    read_again(session, expected)
+    assert whole.exists()
+    assert [*newest(session).folder.parent.glob(".trash-*"), *place.parent.iterdir()] == []
 
 
 def written(version: Version, stopped: bool = False) -> Path:
