@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, slot_entries, summary
 from .hold_out import check_validation
 from .metrics.windows import without_windows
-from .monitor import Monitor
+from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
 from .parallelism import places_of
 from .plan import Plan
@@ -49,6 +50,7 @@ def train(
     reporter: Reporter,
     segment: Segment | None,
     under: Lock | None = None,
+    lines: Callable[[Draft], ProgressLines] = lambda draft: draft,
 ) -> pa.Table:
     """Run a training statement and commit its version.
 
@@ -56,6 +58,7 @@ def train(
         found: how the plan's query is read.
         segment: what is taken of the stream that it reads; None where it reads none.
         under: the model's lock, which the caller has; None: it is taken.
+        lines: returns what takes the lines of progress of a version.
 
     Returns:
         One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
@@ -106,15 +109,22 @@ def train(
         draft.record(recorded(draft.manifest, prepared))
         for line in () if plan.begins is None else plan.begins.progress(plan.labels):
             draft.progress(line)
-        return run(prepared, engine.tasks, draft, reporter, models)
+        return run(prepared, engine.tasks, draft, reporter, models, lines(draft))
 
 
-def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter, under: Lock | None = None) -> pa.Table:
+def resume(
+    plan: Plan,
+    engine: Engine,
+    models: Models,
+    reporter: Reporter,
+    under: Lock | None = None,
+    lines: Callable[[Draft], ProgressLines] = lambda draft: draft,
+) -> pa.Table:
     """Go on with the newest training of a model that was interrupted, from its last good checkpoint, and commit its version.
 
     Args:
         plan: of that training, as its manifest has it.
-        under: as of train.
+        under, lines: as of train.
 
     Returns:
         As `train`.
@@ -136,10 +146,12 @@ def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter, under
         except BaseException:
             draft.discard()
             raise
-        return run(prepared, engine.tasks, draft, reporter, models)
+        return run(prepared, engine.tasks, draft, reporter, models, lines(draft))
 
 
-def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter, models: Models) -> pa.Table:
+def run(
+    prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter, models: Models, lines: ProgressLines
+) -> pa.Table:
     """Learn from the input and commit; the condition of release compares with the version served when it is judged.
 
     Raises:
@@ -147,7 +159,7 @@ def run(prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporte
     """
     prepared = with_tree(prepared, draft)
     plan, recipe = prepared.plan, prepared.recipe
-    monitor = Monitor(prepared.targets, draft, reporter, plan.evaluate is not None, plan.settings.patience)
+    monitor = Monitor(prepared.targets, lines, reporter, plan.evaluate is not None, plan.settings.patience)
     if (schedule := prepared.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)

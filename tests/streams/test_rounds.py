@@ -56,4 +56,10 @@ def test_tasks_learn_a_topic_in_rounds_and_go_on_after_a_death(
         assert learned(row) == learned(running.result(180)) == (3, "ready", 50)
         assert [v.manifest.examples for v in session.models.versions("m")] == [300, 250, 50]
         assert total(session) == (600, 600)
+        for number, came in ((2, 250), (3, 50)):
+            info = session.sql(
+                f"SELECT examples, lag_rows, lag_seconds FROM ML.TRAINING_INFO(MODEL m VERSION {number})"
+            ).arrow()
+            assert info.num_rows
+            assert all(0 <= line["lag_rows"] <= came + 50 and line["lag_seconds"] >= 0 for line in info.to_pylist())
         assert [note for note in notes.said if "m v2: 250 examples, learned by tasks" in note]

@@ -7,7 +7,7 @@ a new version is written. Everything else is as in resident.py: positions, gate,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,15 @@ from ...input.streams.feed import Feed
 from ..plan import Plan
 from ..segment import Segment, is_passed
 from .announcer import Announcer, IncrementReporter
+from .increment import ProgressLog
 from .publish import RETAINED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ....warehouse.draft import Draft
     from ....warehouse.locks import Lock
+    from ....warehouse.manifest import Split
     from ....warehouse.models import Models
     from ...engines.base import Engine
 
@@ -32,17 +35,20 @@ ALL = 1 << 40
 
 
 class RoundReporter(IncrementReporter):
-    """The reporter of a round's monitor, which other processes see, too."""
+    """The reporter of a round's monitor, which other processes see, too.
 
-    def __init__(self, announcer: Announcer, before: int) -> None:
+    Args:
+        tell: publishes progress, given the examples of the round.
+    """
+
+    def __init__(self, announcer: Announcer, before: int, tell: Callable[[int], None]) -> None:
         super().__init__(announcer, before)
-        self._seen = (announcer, before)
+        self._publish = tell
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         """Report progress."""
+        self._publish(examples)
         super().update(examples, metrics)
-        announcer, before = self._seen
-        announcer.tell(before + examples)
 
 
 class Rounds:
@@ -71,12 +77,18 @@ class Rounds:
         self._models, self._lock, self._announcer, self._feed = models, lock, announcer, feed
         self._parent, self._learned = parent, 0
         self._began = -float("inf")
+        self._rows, self._since = 0, 0.0  # of the round under way, and since when the first of them waits
 
-    def resume(self) -> None:
-        """Go on with the round that was interrupted, first of all."""
+    def resume(self, splits: Sequence[Split]) -> None:
+        """Go on with the round that was interrupted, first of all.
+
+        Args:
+            splits: what it learns.
+        """
         from .. import train
 
-        self._run(lambda reporter: train.resume(self._plan, self._engine, self._models, reporter, self._lock))
+        plan, models = self._plan, self._models
+        self._run(lambda reporter: train.resume(plan, self._engine, models, reporter, self._lock, self._lines), splits)
 
     def run(self) -> Version | None:
         """Learn until asked to stop, and then what has arrived by then; return the last version made, None where none was made.
@@ -104,7 +116,7 @@ class Rounds:
         """Learn all that has arrived, if anything has."""
         from .. import train
 
-        before, stream = self._feed.position, self._feed.stream
+        before, stream, since = self._feed.position, self._feed.stream, self._feed.waiting_since
         splits = self._feed.take(ALL)
         if not splits or is_passed(stream, self._query, splits, self._parent, self._feed.position):
             return
@@ -113,15 +125,25 @@ class Rounds:
         plan = self._plan
         if self._parent is not None and self._parent.number != plan.parent:
             plan = replace(plan, parent=self._parent.number, replace=False)
-        self._tell(segment)
-        self._run(lambda reporter: train.train(plan, segment.scan, self._engine, self._models, reporter, segment, self._lock))
+        scan, engine, models = segment.scan, self._engine, self._models
+        self._run(
+            lambda reporter: train.train(plan, scan, engine, models, reporter, segment, self._lock, self._lines), splits, since
+        )
 
-    def _run(self, learn: Callable[[RoundReporter], pa.Table]) -> None:
+    def _lines(self, draft: Draft) -> ProgressLog:
+        """Return what adds to lines of progress how far it is behind."""
+        log = ProgressLog(self._announcer.lag.values)
+        log.write_to(draft.folder)
+        return log
+
+    def _run(self, learn: Callable[[RoundReporter], pa.Table], splits: Sequence[Split], since: float | None = None) -> None:
         """Run a round and adopt its version; the next round continues also a version that the gate holds."""
         announcer, began = self._announcer, time.monotonic()
         announcer.state = "learning"
+        self._rows, self._since = sum(split.rows for split in splits), began if since is None else since
+        self._tell()
         try:
-            learn(RoundReporter(announcer, self._learned))
+            learn(RoundReporter(announcer, self._learned, self._tell))
         except TrainingError as error:
             if self._models.versions(self._plan.model)[-1].manifest.status != "held":
                 raise
@@ -129,6 +151,7 @@ class Rounds:
         made = self._models.versions(self._plan.model)[-1]
         self._parent = made
         self._learned += made.manifest.examples
+        self._rows = 0
         announcer.note(
             f"{made.manifest.model} v{made.number}: {made.manifest.examples:,} examples, learned by tasks and written in "
             f"{time.monotonic() - began:.1f} s."
@@ -137,9 +160,14 @@ class Rounds:
         announcer.state = "waiting"
         self._models.retain(self._plan.model, self._plan.retain or RETAINED)
 
-    def _tell(self, segment: Segment | None = None) -> None:
-        """Report progress."""
-        lag, since = self._announcer.lag, self._feed.waiting_since
-        lag.rows = self._feed.waiting_rows + (0 if segment is None else sum(split.rows for split in segment.splits))
+    def _tell(self, examples: int = 0) -> None:
+        """Report progress.
+
+        Args:
+            examples: learned in the round under way.
+        """
+        lag, under_way = self._announcer.lag, max(0, self._rows - examples)
+        lag.rows = under_way + self._feed.waiting_rows
+        since = self._since if under_way else self._feed.waiting_since
         lag.seconds = 0.0 if since is None else time.monotonic() - since
-        self._announcer.tell(self._learned)
+        self._announcer.tell(self._learned + examples)

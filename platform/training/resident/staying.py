@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from ....algorithms.base import Algorithm, Online
+from ....warehouse.names import folder_name
 from ....warehouse.scratch import scratch
 from ...errors import StatementError
 from ...input.side.writing import VECTORS
@@ -59,7 +60,7 @@ def place(plan: Plan, stream: str, models: Models, reporter: Reporter) -> Iterat
     lock = models.lock(plan.model, plan.parent, plan.replace)
     try:
         announcer = Announcer(models.residence(plan.model), stream, reporter)
-        with announcer.here(), scratch(models.warehouse) as notes:
+        with announcer.here(), scratch(models.warehouse, folder_name(plan.model)) as notes:
             yield Place(lock, announcer, notes)
     finally:
         lock.release()
@@ -144,12 +145,12 @@ def rounds_again(
     """Go on with the round that was interrupted, and with those after it."""
     assert plan.stream is not None
     folder = models.interrupted(plan.model).folder
-    position = cut_again(plan.stream, parent, folder, plan.settings.forgives).position
-    feed = Feed(stream, position, at.announcer.note)
+    segment = cut_again(plan.stream, parent, folder, plan.settings.forgives)
+    feed = Feed(stream, segment.position, at.announcer.note)
     rounds = Rounds(plan, plan.stream, engine, models, at.lock, at.announcer, feed, parent)
 
     def run() -> Version | None:
-        rounds.resume()
+        rounds.resume(segment.splits)
         return rounds.run()
 
     return shown(run, plan, parent, stream.name, at.announcer)
