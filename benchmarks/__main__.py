@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from benchmarks import vw
 from benchmarks.figures import Figure, Note, heading
+from benchmarks.many_ids import BI_INTERACTION
 from benchmarks.peers.figures import beside
 from benchmarks.process import Measured, cores, measure, middle
 from benchmarks.scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
@@ -169,6 +170,21 @@ def many_slots(run: Run) -> Iterator[Figure]:
         run.xpsql.run(CROSSED.format(data=data))
         done = middle([run.xpsql.run(CROSSED.format(data=data)) for _ in range(run.rounds)])
     yield Figure("xnn, 100 slots: one core", num_rows(data) / done.seconds, "rows/s")
+
+
+def many_ids(run: Run) -> Iterator[Figure]:
+    """A network with bi-interaction over 100 and 300 ids a row in batches of 100: rows/s of the process, and of its loop."""
+    for ids in (100, 300):
+        rows, data = (1_000 if run.quick else 4_000_000 // ids), run.folder / f"ids{ids}.parquet"
+        measure([sys.executable, "-m", "benchmarks.many_ids", data, str(ids), str(rows)])
+        for number in (1, 2) if len(os.sched_getaffinity(0)) > 1 else (1,):
+            statement = BI_INTERACTION.format(workers=number, data=data)
+            with cores(number):
+                run.xpsql.run(statement)  # not counted: compiles what later processes find
+                done = middle([run.xpsql.run(statement) for _ in range(run.rounds)])
+                what = f"xnn, bi-interaction, {ids} ids a row, batch 100, {number} {'core' if number == 1 else 'cores'}"
+                yield Figure(what, rows / done.seconds, "rows/s")
+                yield Figure(f"{what}: training alone", rows / run.xpsql.stages(statement).work, "rows/s")
 
 
 def prediction(run: Run) -> Iterator[Figure]:
@@ -349,6 +365,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "algorithms_on_two_cores": algorithms_on_two_cores,
     "cores": by_cores,
     "many_slots": many_slots,
+    "many_ids": many_ids,
     "prediction": prediction,
     "serving": serving,
     "streams": streams,

@@ -73,7 +73,8 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     which has some and learns with the others as xgboost.spark does, by sums of histograms; where a slot has more values than
     bins, these depend a little on who has which rows, as do the rows that `subsample` draws. CONTINUE is a warm start: it adds
     rounds, on the new data, as trees that are there are not learned again. The metrics of training are of the rows learned
-    from. Of a label with classes each round grows a tree for each class.
+    from. Of a label with classes each round grows a tree for each class. A note names the slots that `categories`
+    cuts.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.notes import Notes
 from tests.training.log import session, write
 from xpsql.platform.errors import ModelError, OptionError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
@@ -149,6 +151,17 @@ def test_categories_cannot_be_shrunk_away_as_others_would_get_their_numbers(sess
     with pytest.raises(ModelError, match="numbers of its categories"):
         session.sql("SHRINK MODEL m WHERE weight > 3")
     assert [version.number for version in session.models.versions("m")] == [1]
+
+
+def test_slots_that_the_limit_of_categories_cuts_are_told(tmp_path: Path, engine: str | SparkSession, log: Log) -> None:
+    notes = Notes()
+    with xpsql.connect(tmp_path / "told", engine, notes) as session:
+        for categories in (5, 2):
+            using = f"xgboost (rounds = 1, categories = {categories})"
+            session.sql(f"TRAIN OR REPLACE MODEL m USING {using} AS SELECT * FROM parquet.`{log.path}`")
+            told = [note for note in notes.notes if "count as missing" in note]
+            assert len(told) == (categories == 2)
+    assert re.match("city has 5 values, of which categories = 2 keeps the most frequent apart: the others, 3[0-9]% of", told[0])
 
 
 def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
         DataError: see Examples.
     """
     examples, before = PackageExamples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
-    numbers = numbered(examples.features, before, learner_of(prepared).categories)
+    numbers = numbered(examples.features, before, most := learner_of(prepared).categories)
+    tell_cut(examples.features, numbers, most, prepared, monitor)
     model, found = examples.learn(numbers, cores(), None)
     return kept(prepared, draft, monitor, examples.features, examples.kept, numbers, model, [found])
 
@@ -75,6 +76,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
             features = company.features(over)
             recoveries.over()
             numbers = numbered(features, before, learner.categories)
+            tell_cut(features, numbers, learner.categories, prepared, monitor)
             model, measured = company.learned(numbers, over)
             with contextlib.suppress(LostError):  # nobody needs the workers any more
                 while not over():
@@ -101,6 +103,20 @@ def kept(
     saved = write(draft, offered.beside(rows))
     now, scaled = int(features.last_seen.max(initial=0)), len(prepared.columns.scaled)
     return SavedShards(saved, Description(saved.rows, 0, now, {}, no_moments(scaled), saved.min_weight, saved.max_weight))
+
+
+def tell_cut(features: KeyedFeatures, numbers: Numbers, most: int, prepared: Prepared, monitor: Monitor) -> None:
+    """Report the slots of which some values have no number."""
+    names = prepared.columns.slot_names
+    for slot in np.unique(features.slots[numbers == 0]):
+        own = features.slots == slot
+        cut, counts = own & (numbers == 0), features.counts
+        share = counts[cut].sum() / max(counts[own].sum(), 1)
+        monitor.note(
+            f"{names[int(slot)]} has {np.count_nonzero(own):,} values, of which categories = {most:,} keeps the most frequent "
+            f"apart: the others, {share:.0%} of the slot's occurrences, count as missing. "
+            "Raise categories where each has many rows, or use xftrl or xnn, which learn each value."
+        )
 
 
 def numbered(features: KeyedFeatures, before: Columns, most: int) -> Numbers:
