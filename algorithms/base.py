@@ -92,6 +92,7 @@ class Algorithm(metaclass=FormerArguments):
         begins: the tables in which the intercept begins at the baseline, each with that of one label; empty: the first table,
             with the elements of all labels.
         sides: the networks over vectors with ids, one for each of `Layout.sides`.
+        outside: the package that its functions call where JAX cannot look, so that no graph can be made of them; "" for none.
     """
 
     tables: tuple[TableSpec, ...]
@@ -115,6 +116,7 @@ class Algorithm(metaclass=FormerArguments):
     compact: bool = False
     begins: tuple[str, ...] = ()
     sides: tuple[SideNetwork, ...] = ()
+    outside: str = ""
 
     @property
     def goal(self) -> Supervised | Unsupervised:

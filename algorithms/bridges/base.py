@@ -23,12 +23,14 @@ class Bridged(NamedTuple):
         apply: (parameters, inputs, uint32[2] in an update, else None) -> float[batch] or float[batch, labels].
         averages: the shapes of the running averages of its BatchNorm layers, by name, which are among the parameters, too. An
             update moves them with `follow` to what they become, and scoring reads them.
+        outside: see Algorithm.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     start: Callable[[int], Arrays]
     apply: Callable[[Arrays, FeatureValues, jax.Array | None], jax.Array]
     averages: Mapping[str, tuple[int, ...]] = {}
+    outside: str = ""
 
 
 def check_float32(name: str, value: Any) -> None:

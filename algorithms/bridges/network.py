@@ -179,6 +179,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
         dense_optimizer=dense_optimizer,
         multi_label=True,
         compact=True,
+        outside=net.outside,
     )
 
 

@@ -92,7 +92,7 @@ def of_torch(made: Callable[..., Any], features: Features, arguments: Mapping[st
             follow(own, lambda mask: dict(zip(found.averages, moved, strict=True)))
         return result
 
-    return Bridged(found.shapes, start, scores, found.averages)
+    return Bridged(found.shapes, start, scores, found.averages, "PyTorch")
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))

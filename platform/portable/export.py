@@ -26,7 +26,7 @@ from ...warehouse.durable import storing
 from ...warehouse.package import read_package
 from ..engines.base import Engine
 from ..engines.targets import Target
-from ..errors import ModelError, StatementError
+from ..errors import ModelError, StatementError, Subject
 from ..images.image import MappedRows, images_of
 from ..images.layout import RowColumn, opened
 from ..images.overlay import changed_keys, same_tables
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 SERVING, ONNX = "serving", "onnx"
+FORMAT = Subject("FORMAT")
 GRAPHS = {SERVING: "dense.onnx", ONNX: "model.onnx"}
 PARITY = "parity.parquet"
 
@@ -190,10 +191,12 @@ def export_portable(
         base: of whose rows only those are written that differ; None for all.
 
     Raises:
-        StatementError: the packages that it needs are not installed, or the rows to compare cannot be read.
+        StatementError: the algorithm runs in another package, the packages that it needs are not installed, or the rows to
+            compare cannot be read.
         ModelError: the folder holds something else, a graph cannot be made, or it gives other predictions.
     """
     check_free(target, kind, replace)
+    check_inside(algorithm_of(version.manifest), version.manifest.algorithm.name, kind)
     what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
     bases = [] if base is None else images_of(base, half, unheard)
     model = PortableModel(version, parity_rows(version, engine, parity), bases)
@@ -238,6 +241,21 @@ def write_description(model: PortableModel, folder: Path, stored: list[StoredRow
         "sha256": checksums(folder, files),
     }  # fmt: skip
     (folder / FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+
+
+def check_inside(algorithm: Algorithm, name: str, kind: str) -> None:
+    """Require that a graph can be made of the functions of an algorithm.
+
+    Raises:
+        StatementError: they call another package.
+    """
+    if algorithm.outside:
+        raise StatementError(
+            f"{FORMAT} {kind} needs functions of JAX, of which it makes a graph; the algorithm {name} of this model runs in "
+            f"{algorithm.outside}. Write the network in Flax NNX, Equinox or plain JAX and train again; or score it by xpsql "
+            "serve or ML.PREDICT, or write its rows with FORMAT parquet.",
+            subject=FORMAT,
+        )
 
 
 def check_free(target: Target, kind: str, replace: bool) -> None:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 import xpsql
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.images.layout import LOAD, PLACES, RowColumn, RowsLayout, opened, placed, write_rows
-from xpsql.platform.portable import parity
+from xpsql.platform.portable import export, parity
 from xpsql.platform.portable.export import found_in
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps._native import Image
@@ -169,6 +170,20 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(session: 
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "READY", "model.json", "model.onnx", "parity.parquet", "rows.bin",
     ]  # fmt: skip
+
+
+def test_what_runs_in_another_package_is_refused_before_anything_is_written(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = export.algorithm_of
+    monkeypatch.setattr(export, "algorithm_of", lambda manifest: replace(made(manifest), outside="PyTorch"))
+    for kind in ("serving", "onnx"):
+        text = f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT {kind}"
+        with pytest.raises(StatementError, match=rf"FORMAT {kind} needs functions of JAX.* runs in PyTorch\. Write") as raised:
+            session.sql(text)
+        assert raised.value.position is not None
+        assert raised.value.position.column == text.index(kind, text.index("FORMAT")) + 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_the_packages_the_statement_says_what_to_install(

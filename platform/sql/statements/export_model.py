@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...engines.spark_sql.passage import Passage
 from ...engines.targets import Target
-from ...errors import StatementError, Subject
+from ...errors import Position, StatementError, Subject
 from ...options import option
 from ...options import parse as parse_options
 from ..base import Statement
@@ -146,15 +146,19 @@ class ExportPortable:
     format: str
     options: PortableOptions
     base: int | None
+    at: Position
 
     def run(self, context: StatementContext) -> pa.Table:
-        from ...portable.export import export_portable
+        from ...portable.export import FORMAT, export_portable
 
         with ExitStack() as stack:
             version = stack.enter_context(context.models.reading(*self.named))
             base = None if self.base is None else stack.enter_context(context.models.reading(self.named[0], self.base))
             given, what = self.options, (version, context.engine, self.target, self.format)
-            rows = export_portable(*what, given.fp16, given.parity, given.replace, base)
+            try:
+                rows = export_portable(*what, given.fp16, given.parity, given.replace, base)
+            except StatementError as error:
+                raise error if error.subject != FORMAT else error.at(self.at) from error
         return answer(version.manifest.model, version.number, rows, str(self.target), None)
 
 
@@ -199,27 +203,27 @@ def parse_table(cursor: Cursor, named: NamedVersion, table: Passage, base: int |
 def parse_folder(cursor: Cursor, named: NamedVersion) -> ExportFiles | ExportPortable:
     from ...models.exports import FORMATS
 
-    target, format = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
+    target, format, at = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
     position = cursor.position()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
     if base is not None and format != SERVING:
         raise StatementError("DELTA FROM VERSION is for FORMAT serving, or TO TABLE table.", position)
     given = cursor.options() if cursor.accept("WITH") else {}
     if format in PORTABLE:
-        return ExportPortable(named, target, format, parse_options(PortableOptions, given, Subject("WITH")), base)
+        return ExportPortable(named, target, format, parse_options(PortableOptions, given, Subject("WITH")), base, at)
     return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)
 
 
 def parse_files(cursor: Cursor, named: NamedVersion) -> ExportFiles:
     from ...models.exports import FORMATS
 
-    target, format = read_folder(cursor, [format_.name for format_ in FORMATS])
+    target, format, _ = read_folder(cursor, [format_.name for format_ in FORMATS])
     given = cursor.options() if cursor.accept("WITH") else {}
     return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)
 
 
-def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str]:
-    """Return a folder, and the format of what is written there, one of some names."""
+def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str, Position]:
+    """Return a folder, and the format of what is written there, one of some names, with its place."""
     position = cursor.position()
     target = Target.of(cursor.string("TABLE name or 'path'"), "What EXPORT MODEL writes to", position)
     if cursor.peek("DELTA"):
@@ -231,7 +235,8 @@ def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str]:
     cursor.expect("FORMAT")
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
-    return target, cursor.identifier("a format").lower()
+    at = cursor.position()
+    return target, cursor.identifier("a format").lower(), at
 
 
 EXPORT_MODEL = Statement(

@@ -44,6 +44,16 @@ def test_workers_share_a_module_without_meeting(tmp_path: Path) -> None:
     assert np.isfinite(learned("duckdb", tmp_path / "a", 3)).all()
 
 
+def test_no_graph_is_made_of_a_module(tmp_path: Path) -> None:
+    learned("duckdb", tmp_path / "a", 1)
+    with (
+        xpsql.connect(tmp_path / "a", "duckdb", SilentReporter()) as session,
+        pytest.raises(xpsql.StatementError, match=r"FORMAT onnx needs functions of JAX.* runs in PyTorch"),
+    ):
+        session.sql(f"EXPORT MODEL m TO '{tmp_path}/out' FORMAT onnx")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("forward", "message"),
     [
