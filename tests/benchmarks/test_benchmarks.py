@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks import many_ids
 from benchmarks.__main__ import held
 from benchmarks.auc import auc
 from benchmarks.figures import Figure
@@ -111,3 +112,10 @@ def test_auc_counts_ties_one_half() -> None:
 def test_a_figure_tells_whether_it_meets_its_target(value: float, at_least: bool, verdict: str) -> None:
     assert Figure("f", value, "x", 1.5, at_least).line().endswith(verdict)
     assert Figure("f", value, "x").verdict == ""
+
+
+def test_rows_of_many_ids_have_as_many(tmp_path: Path) -> None:
+    many_ids.make(tmp_path / "log.parquet", 300, 50)
+    rows = pq.read_table(tmp_path / "log.parquet").to_pylist()
+    assert len(rows) == 50
+    assert {sum(len(row[f"s{n}"]) for n in range(many_ids.SLOTS)) for row in rows} == {300}
