@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
@@ -23,6 +24,7 @@ import xpsql
 from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
 from xpsql.platform.progress import LogReporter
+from xpsql.warehouse.dense import write_dense
 from xpsql.warehouse.manifest import PartEntry, SlotEntry
 from xpsql.warehouse.rows import rows_schema
 
@@ -496,11 +498,11 @@ def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Se
     with session.models.begin("fm", dataclasses.replace(MANIFEST, tables=(VECTORS,))) as draft:
         with draft.writer(VECTORS) as writer:
             writer.write(pa.RecordBatch.from_pylist([row], schema))
-        draft.dense.mkdir()
-        (draft.dense / "part-00000.parquet").write_bytes(b"1")
+        write_dense(draft.dense, 0, [("layer", "w", np.ones((2, 3), np.float32), 0)])
         draft.commit(draft.manifest)
     (reported,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT csv")
-    assert (Path(reported["dense"]) / "part-00000.parquet").read_bytes() == b"1"
+    copied = pq.read_table(Path(reported["dense"]) / "part-00000.parquet")
+    assert copied.equals(pq.read_table(session.models.version("fm").dense / "part-00000.parquet"))
     assert csv.read_csv(tmp_path / "out" / "part-00000.csv")["weights"].to_pylist() == ["[3.0, 4.0]"]
 
 
