@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...warehouse.durable import creating
@@ -134,6 +133,8 @@ def check_items(items: pa.Table) -> None:
         raise StatementError(
             f"ITEMS has an item whose {first} is NULL; leave it out: WHERE {first} IS NOT NULL.", subject=ITEMS
         )
+    import pyarrow.compute as pc  # takes 40 ms, and few statements have ITEMS
+
     counts = column.value_counts()
     twice = counts.filter(pc.greater(counts.field(1), 1))
     if len(twice):

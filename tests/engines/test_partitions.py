@@ -83,7 +83,7 @@ WRONG = [
     ("CREATE TABLE u (a INT, b ARRAY<INT>) PARTITIONED BY (b)", "by which no table is partitioned"),
     ("INSERT INTO t PARTITION (p = 1) SELECT 1", "partitioned by p, q; PARTITION has p"),
     ("INSERT INTO t PARTITION (p, q = 1) SELECT 1, 2", "before those without one"),
-    ("INSERT INTO t PARTITION (p = 1, q = 'x') SELECT 1", "a value that the table does not take|cannot be cast"),
+    ("INSERT INTO t PARTITION (p = 1, q = 'x') SELECT 1", "The value 'x' is no INT|cannot be cast"),
     ("INSERT INTO t PARTITION (p = 1, q = 2) SELECT 1, 2", "takes x here, the query has 2 columns"),
     ("INSERT INTO t PARTITION (p = 1, q = 2) (x, p) SELECT 1, 2", "PARTITION gives p its value"),
     ("INSERT INTO plain PARTITION (x = 1) SELECT 1", "plain has no partitions"),

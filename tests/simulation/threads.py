@@ -100,8 +100,7 @@ class Condition:
         self._waiting.append(reported)
         depth = self._lock.give_up()
         found = self._world.wait(lambda: reported[0], timeout)
-        if reported in self._waiting:
-            self._waiting.remove(reported)
+        self._waiting = [other for other in self._waiting if other is not reported]  # whose values may be equal
         self._lock.take_back(depth)
         return found
 

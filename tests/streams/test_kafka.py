@@ -253,7 +253,7 @@ def test_secrets_come_from_the_environment_and_stay_out_of_the_warehouse_and_of_
         train(session, stream(broker, topic, secured.format("'swordfish'")))
     assert "swordfish" not in found.value.message
     from_environment = stream(broker, topic, secured.format("'env:ADS_PASSWORD'"))
-    with pytest.raises(StatementError, match="the variable ADS_PASSWORD of the environment, which is not set"):
+    with pytest.raises(StatementError, match="the environment variable ADS_PASSWORD, which is not set"):
         train(session, from_environment)
     monkeypatch.setenv("ADS_PASSWORD", "swordfish")
     assert learned(train(session, from_environment)) == (1, "ready", 100)

@@ -184,7 +184,7 @@ def test_resume_has_the_terms_of_the_statement(session: xpsql.Session) -> None:
         ("* ^ 5", "* ^ 5", "combines 5"),
         ("(animal, food) ^ 3", "(animal, food) ^ 3", "combines 3 of 2 slots"),
         ("animal * food, animal * food", "animal * food", "has animal \\* food twice"),
-        ("animal * food, food * animal", "food * animal", "animal\\*food is there already"),
+        ("animal * food, food * animal", "food * animal", "animal\\*food is the same cross"),
         ("(animal, food)", ")", "Expected '\\^'"),
         ("animal * 3", "3", "Expected a slot"),
     ],

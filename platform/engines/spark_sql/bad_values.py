@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from ...errors import Position, StatementError
@@ -142,7 +141,7 @@ def first_row(value: str, query: exp.Query, select: exp.Select, filtered: bool, 
     row = 0
     for batch in engine.reader(probe(query, select, texts, filtered)):
         for number, column in enumerate(batch.columns):
-            at = pc.index(column, value).as_py()
+            at = column.index(value).as_py()
             if at >= 0:
                 return BadValue(asked[number], row + at + 1, select)
         row += batch.num_rows
