@@ -40,6 +40,8 @@ from .image import sums_of
 FORMAT = 1
 DEFINITION, MANIFEST, STOP, IMAGE = "definition.json", "manifest.json", "stop", "image"
 POLL_SECONDS = 0.1
+PROBE_SECONDS = 0.2
+"""Whoever looks whether a history is published holds its lock for a moment, which refuses nobody."""
 FILES_OF_A_SIZE = 8
 """Compaction: so many files of events of about the same size are merged: a history has a few files, however often it is
 refreshed."""
@@ -181,10 +183,16 @@ class StoredHistories:
         Raises:
             ModelError: somebody does.
         """
-        try:
-            lock = Lock(self._folder(name) / "lock", "refreshed")
-        except BlockingIOError as error:
-            raise ModelError(f"History {name} is being refreshed by another process. Wait until it ends.") from error
+        end = time.monotonic() + PROBE_SECONDS
+        while True:
+            try:
+                lock = Lock(self._folder(name) / "lock", "refreshed")
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > end:
+                    message = f"History {name} is being refreshed by another process. Wait until it ends."
+                    raise ModelError(message) from error
+                time.sleep(PROBE_SECONDS / 20)
         try:
             yield
         finally:
