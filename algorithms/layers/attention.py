@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ...platform.operators.base import DenseSpec
 from ..inputs import History
 from .activations import ACTIVATIONS
-from .dense import Layer, Parameters, activated
+from .dense import Layer, Parameters, activated, branch
 from .lookups import gathered, projected
 from .packed import of_elements, whole
 
@@ -120,8 +120,7 @@ class Attention:
         vectors, shares = elements
         *_, of_product = jnp.split(parameters[f"{first.name}.kernel"], 4)
         x = shares + (vectors * target[..., : self._width]) @ of_product + target[..., self._width :]
-        own = {name.rpartition(".")[2]: values for name, values in parameters.items() if name.startswith(f"{first.name}.")}
-        x = activated(first.activation, own, x, mask)
+        x = activated(first.activation, branch(parameters, first.name), x, mask)
         for layer in others:
             x = layer.apply(parameters, x, None, mask)
         return (x @ parameters[f"{self._output.name}.kernel"])[..., 0]

@@ -19,6 +19,12 @@ Parameters = Mapping[str, jax.Array]
 EPSILON = 1e-5
 
 
+def branch(parameters: Parameters, name: str) -> Parameters:
+    """Return the parameters below a name: dotted names are the paths of a tree, which shards and versions keep flat."""
+    prefix = f"{name}."
+    return {path.removeprefix(prefix): values for path, values in parameters.items() if path.startswith(prefix)}
+
+
 class Layer(NamedTuple):
     """A layer y = activation(x W + b), with x added where `residual` is set and the widths agree.
 
@@ -52,8 +58,7 @@ class Layer(NamedTuple):
         self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None, mask: jax.Array | None = None
     ) -> jax.Array:
         """Return float32[batch, ..., units] for x float32[batch, ..., inputs]; `random` as in Inputs, `mask` of activated."""
-        prefix = f"{self.name}."
-        own = {name.removeprefix(prefix): values for name, values in parameters.items() if name.startswith(prefix)}
+        own = branch(parameters, self.name)
         product = x.times(own["kernel"]) if isinstance(x, Stacked) else x @ own["kernel"]
         y = activated(self.activation, own, product + own["bias"], mask)
         if self.dropout and random is not None:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 from .activations import ACTIVATIONS
-from .dense import Parameters, activated, activation_specs, dropped, he_uniform
+from .dense import Parameters, activated, activation_specs, branch, dropped, he_uniform
 from .stacked import Stacked
 
 
@@ -74,8 +74,7 @@ class Parallel(NamedTuple):
             random: as in Inputs.
         """
         for name, number, inputs, units, activation in self._layers:
-            prefix = f"{name}."
-            own = {key.removeprefix(prefix): values for key, values in parameters.items() if key.startswith(prefix)}
+            own = branch(parameters, name)
             product = self._times(x, own["kernel"], inputs, units)
             x = activated(activation, own, product + own["bias"])
             if self.dropout and random is not None and activation != "linear":

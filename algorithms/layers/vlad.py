@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
-from .dense import Parameters, he_uniform
+from .dense import Parameters, branch, he_uniform
 
 SMALLEST = 1e-8
 GROUPS, EXPANSION = 8, 2  # of the paper
@@ -82,7 +82,7 @@ class NextVlad:
 
     def apply(self, parameters: Parameters, x: jax.Array, mask: jax.Array) -> jax.Array:
         """See NetVlad.apply."""
-        own = {spec.name.removeprefix(f"{self._name}."): parameters[spec.name] for spec in self.specs}
+        own = branch(parameters, self._name)
         batch, length, _ = x.shape
         wide = x @ own["expansion"]
         weight = jnp.where(mask[:, :, None], jax.nn.sigmoid(wide @ own["attention"] + own["attention_bias"]), 0)
