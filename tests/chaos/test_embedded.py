@@ -86,4 +86,4 @@ def test_a_service_that_is_killed_while_versions_come_serves_the_last_one_after_
 def test_a_training_that_stays_and_is_killed_counts_each_message_of_its_topic_once(tmp_path: Path) -> None:
     seed = time.time_ns()
     print(f"seed {seed}")
-    assert streams.disturbed(tmp_path / "topic", "stays", "driver", 1, random.Random(seed))["mistakes"] == []
+    assert streams.disturbed(tmp_path / "topic", "duckdb", "stays", "driver", 1, random.Random(seed))["mistakes"] == []

@@ -49,7 +49,7 @@ def test_a_kill_between_metrics_and_release_never_serves_what_is_held_nor_loses_
     whole = [[trained(first, gate, path)] for first, gate in ((True, RELEASED), (False, RELEASED), (False, HELD))]
     longest = max(seconds for one in whole for _, seconds in Training(warehouse, one, "known").ended())
     served, landed = check(models.versions("m"), 2), {"before": 0, "after": 0, "too late": 0}
-    while landed["before"] + landed["after"] < KILLS:
+    while landed["before"] + landed["after"] < KILLS or not (landed["before"] and landed["after"]):
         assert sum(landed.values()) < MOST_TRIES, landed
         statement = trained(chance.random() < 0.3, chance.choice([RELEASED, HELD]), path)
         if models.versions("m")[-1].manifest.status == "interrupted" and chance.random() < 0.5:
@@ -61,7 +61,6 @@ def test_a_kill_between_metrics_and_release_never_serves_what_is_held_nor_loses_
         longest *= 0.9 if ends else 1  # those measured may have been slower, beside other work
         landed["too late" if ends else "before" if newest == "interrupted" else "after"] += 1
     print(landed)
-    assert min(landed["before"], landed["after"]) > 0, landed
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
         session.sql(trained(False, RELEASED, path))
         assert check(models.versions("m"), served) > served
