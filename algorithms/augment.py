@@ -3,8 +3,9 @@ batches."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from .chunk import Chunk
 from .inputs import Layout
@@ -29,20 +30,19 @@ class Draw(NamedTuple):
     batch: int
 
 
-class Augment(Protocol):
-    """Changes the examples of a chunk; listed in `Online.augment`, in order.
-
-    Attributes:
-        copies: rows that each row becomes, itself the first.
-        scores: scored rows are changed, too; else only rows that are learned from.
-    """
+class Augment(ABC):
+    """Changes the examples of a chunk; listed in `Online.augment`, in order."""
 
     @property
-    def copies(self) -> int: ...
+    def copies(self) -> int:
+        """Rows that each row becomes, itself the first."""
+        return 1
 
     @property
-    def scores(self) -> bool: ...
+    def scores(self) -> bool:
+        """Whether scored rows are changed, too; else only rows that are learned from."""
+        return False
 
+    @abstractmethod
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """Look at a whole chunk, about 131,072 rows of the input, and return how its pieces are changed."""
-        ...

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..augment import Draw, Prepare
+from ..augment import Augment, Draw, Prepare
 from ..chunk import ABSENT, Bag, Chunk, Codes
 from ..inputs import Layout
 
 Rows = NDArray[np.intp]
 
 
-class Negatives(NamedTuple):
+@dataclass(frozen=True)
+class Negatives(Augment):
     """Rows of items that were not taken, which a training adds: the same row, with label 0 and the item of another one.
 
     Attributes:
@@ -34,11 +36,6 @@ class Negatives(NamedTuple):
     def copies(self) -> int:
         """See Augment."""
         return 1 + self.number
-
-    @property
-    def scores(self) -> bool:
-        """See Augment."""
-        return False
 
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """See Augment."""

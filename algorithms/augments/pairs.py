@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...platform.operators.base import INTERCEPT_NUMBER
-from ..augment import Draw, Prepare
+from ..augment import Augment, Draw, Prepare
 from ..chunk import ABSENT, Bag, Chunk
 from ..inputs import Layout
 
@@ -27,7 +28,8 @@ Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
 
 
-class Pairs(NamedTuple):
+@dataclass(frozen=True)
+class Pairs(Augment):
     """An item, and what was had before, which an algorithm learns as pairs: features of their own, in place of both slots, or
     beside all slots, as those of a further multi-valued one.
 
@@ -42,11 +44,6 @@ class Pairs(NamedTuple):
     item: int
     history: int
     beside: bool = False
-
-    @property
-    def copies(self) -> int:
-        """See Augment."""
-        return 1
 
     @property
     def scores(self) -> bool:

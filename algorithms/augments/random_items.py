@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..augment import Draw, Prepare
+from ..augment import Augment, Draw, Prepare
 from ..chunk import ABSENT, Added, Bag, Chunk
 from ..inputs import Layout
 from .negatives import dense_names
@@ -28,7 +29,8 @@ class Catalogue(NamedTuple):
     layout: Layout
 
 
-class RandomItems(NamedTuple):
+@dataclass(frozen=True)
+class RandomItems(Augment):
     """How an algorithm has items drawn at random for each batch, each item as probably as another, with replacement.
 
     Attributes:
@@ -41,16 +43,6 @@ class RandomItems(NamedTuple):
     number: int
     item: tuple[str, ...]
     catalogue: Catalogue | None = None
-
-    @property
-    def copies(self) -> int:
-        """See Augment."""
-        return 1
-
-    @property
-    def scores(self) -> bool:
-        """See Augment."""
-        return False
 
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """See Augment."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..augment import Draw, Prepare
+from ..augment import Augment, Draw, Prepare
 from ..chunk import Chunk
 from ..inputs import Layout
 
 
-class Sampling(NamedTuple):
+@dataclass(frozen=True)
+class Sampling(Augment):
     """How random features are drawn for an algorithm that contrasts features with them.
 
     Attributes:
@@ -25,16 +26,6 @@ class Sampling(NamedTuple):
     number: int
     power: float
     frequent: float
-
-    @property
-    def copies(self) -> int:
-        """See Augment."""
-        return 1
-
-    @property
-    def scores(self) -> bool:
-        """See Augment."""
-        return False
 
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """See Augment."""

@@ -84,32 +84,34 @@ def transposed(x: Any, swap: int) -> Any:
     return tf.transpose(x) if swap else x
 
 
-def computed(kind: str, given: Values, told: dict[str, Any]) -> Any:
-    """Return the output of an operator; `told` are its attributes."""
+def computed(kind: str, given: Values, attributes: dict[str, Any]) -> Any:
+    """Return the output of an operator; `attributes` are those of its node."""
     if kind in SAME:
         return SAME[kind](*given)
     if kind in REDUCED:
-        axes = told.get("axes", given[1] if len(given) > 1 else None)
+        axes = attributes.get("axes", given[1] if len(given) > 1 else None)
         return REDUCED[kind](
             given[0],
             None if axes is None else axes if isinstance(axes, list) else constant(axes),
-            bool(told.get("keepdims", 1)),
+            bool(attributes.get("keepdims", 1)),
         )
     match kind:
         case "Cast":
-            return tf.cast(given[0], helper.tensor_dtype_to_np_dtype(told["to"]))
+            return tf.cast(given[0], helper.tensor_dtype_to_np_dtype(attributes["to"]))
         case "Concat":
-            return tf.concat(given, told["axis"])
+            return tf.concat(given, attributes["axis"])
         case "ConstantOfShape":
-            return tf.fill(given[0], numpy_helper.to_array(told["value"])[0])
+            return tf.fill(given[0], numpy_helper.to_array(attributes["value"])[0])
         case "Einsum":
-            return tf.einsum(told["equation"].decode(), *given)
+            return tf.einsum(attributes["equation"].decode(), *given)
         case "Gather":
-            size = tf.shape(given[0], given[1].dtype)[told.get("axis", 0)]
-            return tf.gather(given[0], tf.where(given[1] < 0, given[1] + size, given[1]), axis=told.get("axis", 0))
+            size = tf.shape(given[0], given[1].dtype)[attributes.get("axis", 0)]
+            return tf.gather(given[0], tf.where(given[1] < 0, given[1] + size, given[1]), axis=attributes.get("axis", 0))
         case "Gemm":
-            product = tf.matmul(transposed(given[0], told.get("transA", 0)), transposed(given[1], told.get("transB", 0)))
-            return told.get("alpha", 1.0) * product + sum(told.get("beta", 1.0) * one for one in given[2:])
+            product = tf.matmul(
+                transposed(given[0], attributes.get("transA", 0)), transposed(given[1], attributes.get("transB", 0))
+            )
+            return attributes.get("alpha", 1.0) * product + sum(attributes.get("beta", 1.0) * one for one in given[2:])
         case "Reshape":
             return reshaped(*given)
         case "Pad":
@@ -117,29 +119,29 @@ def computed(kind: str, given: Values, told: dict[str, Any]) -> Any:
                 given[0], tf.transpose(tf.reshape(given[1], (2, -1))), constant_values=given[2] if len(given) > 2 else 0
             )
         case "ReduceSumSquare":
-            return computed("ReduceSum", [given[0] * given[0], *given[1:]], told)
+            return computed("ReduceSum", [given[0] * given[0], *given[1:]], attributes)
         case "ScatterND":
-            added = told.get("reduction", b"none") == b"add"
+            added = attributes.get("reduction", b"none") == b"add"
             return (tf.tensor_scatter_nd_add if added else tf.tensor_scatter_nd_update)(*given)
         case "Shape":
-            return tf.shape(given[0], tf.int64)[told.get("start", 0) : told.get("end")]
+            return tf.shape(given[0], tf.int64)[attributes.get("start", 0) : attributes.get("end")]
         case "Slice":
             return sliced(*given)
         case "Softmax":
-            return tf.nn.softmax(given[0], told.get("axis", -1))
+            return tf.nn.softmax(given[0], attributes.get("axis", -1))
         case "Split":
-            sizes = constant(given[1]) if len(given) > 1 else told["num_outputs"]
-            return tf.split(given[0], sizes, told.get("axis", 0))
+            sizes = constant(given[1]) if len(given) > 1 else attributes["num_outputs"]
+            return tf.split(given[0], sizes, attributes.get("axis", 0))
         case "Squeeze":
             return tf.squeeze(given[0], constant(given[1]) if len(given) > 1 else None)
         case "Transpose":
-            return tf.transpose(given[0], told.get("perm"))
+            return tf.transpose(given[0], attributes.get("perm"))
         case "Unsqueeze":
             x = given[0]
             for axis in sorted(constant(given[1])):
                 x = tf.expand_dims(x, axis)
             return x
-    raise NotImplementedError(f"{kind} is no operator of this script: add it.")
+    raise ValueError(f"The graph has the operator {kind}, which this script does not translate yet: add it to `computed`.")
 
 
 def function_of(model: onnx.ModelProto) -> Any:
@@ -149,8 +151,8 @@ def function_of(model: onnx.ModelProto) -> Any:
         known: dict[str, Any] = {one.name: tf.constant(numpy_helper.to_array(one)) for one in model.graph.initializer}
         known |= {one.name: tensor for one, tensor in zip(model.graph.input, inputs, strict=True)}
         for node in model.graph.node:
-            told = {one.name: helper.get_attribute_value(one) for one in node.attribute}
-            found = computed(node.op_type, [known[name] for name in node.input if name], told)
+            attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+            found = computed(node.op_type, [known[name] for name in node.input if name], attributes)
             known |= zip(node.output, found if isinstance(found, list) else [found], strict=True)
         return {one.name: known[one.name] for one in model.graph.output}
 

@@ -138,7 +138,7 @@ class Encoder:
             return augment
         columns = self._columns.only(augment.item)
         chunk = encode(self._items.rows(columns.inputs), columns, with_labels=False)
-        return augment._replace(catalogue=Catalogue(chunk, columns.layout))
+        return replace(augment, catalogue=Catalogue(chunk, columns.layout))
 
     def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
         """Cut a chunk into batches to learn from, numbered from `first`.

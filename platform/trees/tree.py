@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.augment import Draw, Prepare
+from ...algorithms.augment import Augment, Draw, Prepare
 from ...algorithms.chunk import ABSENT, Chunk, Codes, Histories, Keys
 from ...algorithms.inputs import Layout
 from ...algorithms.trees import TreeSearch, drawn_nodes
@@ -81,23 +82,14 @@ def node_keys(codes: Places) -> Keys:
     return feature_keys(TREE, pa.array(codes, pa.int64()))
 
 
-class TreeNodes(NamedTuple):
+@dataclass(frozen=True)
+class TreeNodes(Augment):
     """Gives examples the ancestors of their items, as the last of their histories, and batches the sampled (negative) nodes,
     level by level, as `Inputs.sampled`. An example whose item is in no leaf weighs nothing.
     """
 
     search: TreeSearch
     tree: Tree
-
-    @property
-    def copies(self) -> int:
-        """See Augment."""
-        return 1
-
-    @property
-    def scores(self) -> bool:
-        """See Augment."""
-        return False
 
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """See Augment."""
