@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +16,10 @@ import xpsql
 from tests.streams.landing import AVAILABLE, COLUMNS, answer, arrives, go_on, learned, rows_of, train
 from tests.training.log import log, write
 from xpsql.platform.engines.missing import absent
+from xpsql.platform.engines.parquet_scan import as_row_group
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.streams import folder as folders
+from xpsql.platform.input.streams.feed import Feed
 from xpsql.platform.input.streams.folder import FilesOptions, FolderStream
 from xpsql.platform.progress import SilentReporter
 
@@ -83,7 +87,8 @@ def test_what_is_not_whole_waits_for_the_next_time(
     for name in (".b.parquet", "_c.parquet"):
         write(log(100, seed=2), landing / name)
     growing = arrives(landing, "e", 50, seed=5)
-    monkeypatch.setattr(folders.time, "sleep", lambda _: arrives(landing, "e", 80, seed=5))
+    waits = SimpleNamespace(time=time.time, sleep=lambda _: arrives(landing, "e", 80, seed=5))
+    monkeypatch.setattr(folders, "time", waits)  # of that module alone: threads of Spark's client call time.sleep, too
     assert learned(train(session, stream(landing))) == (1, "ready", 500)
     monkeypatch.undo()
     assert growing.exists()
@@ -194,6 +199,22 @@ def test_the_position_tells_the_files_of_the_newest_day_apart_and_finds_older_on
     with pytest.raises(DataError, match=r"3 files of .* and only 2 such were learned from: 1 came late\. Touch those"):
         stream.news(position)
     assert forgiving.news(position) == []
+
+
+def test_files_that_are_taken_one_by_one_are_never_older_than_the_position(
+    landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A training that ends while much waits: names need not be ordered as times are."""
+    monkeypatch.setattr(folders, "KEPT_FILES", 1)
+    for number, name in enumerate("zyxwvu"):
+        os.utime(arrives(landing, name, 10, seed=1), (1_700_000_000 + number * DAY, 1_700_000_000 + number * DAY))
+    (landing / "a.parquet").unlink()
+    stream = FolderStream(str(landing), FilesOptions(), tmp_path, False)
+    feed, taken = Feed(stream, {}, print), []
+    while splits := feed.take(1):
+        taken += [Path(as_row_group(split).path).stem for split in splits]
+        assert len(stream.news(feed.position)) == 6 - len(taken)
+    assert taken == list("zyxwvu")
 
 
 def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, landing: Path) -> None:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,12 @@ from tests.streams.topics import POISON, messages, more, produced, skipping
 from tests.training.log import log
 from xpsql.platform.cli.commands import main
 from xpsql.platform.errors import ModelError, StatementError
+from xpsql.platform.input.dealing import Dealer, TurnAssignment
 from xpsql.platform.input.streams import feed as feeds
 from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.ps.watermarks import Turn
+from xpsql.platform.training.resident.increment import GrowingDealer
 from xpsql.warehouse.draft import Draft
 from xpsql.warehouse.models import Models
 
@@ -276,3 +279,28 @@ def test_a_stream_that_stays_refuses_what_it_cannot_give(session: xpsql.Session)
         with pytest.raises(StatementError, match=message):
             session.sql(staying("t", clauses, "TRAIN"))
     assert threading.active_count() < 50
+
+
+def test_a_worker_whose_turn_another_one_takes_waits_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    both, asks = threading.Barrier(2), threading.Semaphore(0)
+    take = Dealer.next
+
+    def meet(dealer: Dealer, worker: int) -> TurnAssignment | None:
+        """Let both workers find the turn before either takes it."""
+        if dealer.waiting:
+            asks.release()
+            both.wait(DEADLINE_SECONDS)
+        return take(dealer, worker)
+
+    dealer = GrowingDealer(2)
+    dealer.add([Turn(0, 0)])
+    monkeypatch.setattr(Dealer, "next", meet)
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(dealer.next, worker) for worker in range(2)]
+        assert all(asks.acquire(timeout=DEADLINE_SECONDS) for _ in asked)
+        first, (other,) = wait(asked, DEADLINE_SECONDS, FIRST_COMPLETED)
+        monkeypatch.setattr(Dealer, "next", take)
+        dealer.add([Turn(0, 1)])
+        dealer.close()
+        found = [future.result(DEADLINE_SECONDS) for future in (*first, other)]
+    assert [one and one.turn for one in found] == [Turn(0, 0), Turn(0, 1)]

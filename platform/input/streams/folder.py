@@ -44,7 +44,7 @@ class FilesOptions:
 
 
 class FolderStream:
-    """The files of a folder, or files that match a pattern; files that arrive together are ordered by name.
+    """The files of a folder, or files that match a pattern; files of the same day are ordered by name.
 
     The position lists the learned files that were modified on the day of the newest, at least 1,000, and a time: of files older
     than that only the number is kept.
@@ -77,7 +77,8 @@ class FolderStream:
         return same + len(old) < len(found) or len(old) > position.get("forgotten", 0)
 
     def news(self, position: Position) -> list[Split]:
-        """List the row groups of the files that have arrived and no longer change, by name."""
+        """List the row groups of the files that have arrived and no longer change, by the day they were modified and by name:
+        a position keeps the files of its newest day, so that none that is left for later is older than what it keeps."""
         found, learned = look(self._path), known(position)
         self._check(found, learned, position)
         fresh = {
@@ -88,7 +89,7 @@ class FolderStream:
         if max(file.modified for file in fresh.values()) / 1e9 > time.time() - FRESH_SECONDS:
             time.sleep(LOOK_SECONDS)
         again = look(self._path)
-        still = [file for path, file in sorted(fresh.items()) if again.get(path) == file]
+        still = [file for file in sorted(fresh.values(), key=by_day) if again.get(file.path) == file]
         return [split for file in still for split in whole(file, self._format)]
 
     def after(self, position: Position, splits: Sequence[Split]) -> Position:
@@ -156,6 +157,11 @@ def check_schema(options: FilesOptions) -> None:
 def known(position: Position) -> dict[str, ArrivedFile]:
     """Return the files that a position has, by path."""
     return {file.path: file for file in (ArrivedFile(*values) for values in position.get("files", ()))}
+
+
+def by_day(file: ArrivedFile) -> tuple[int, str]:
+    """Return a file's place among those that arrive together."""
+    return file.modified // DAY_NANOSECONDS, file.path
 
 
 def look(path: Path) -> dict[str, ArrivedFile]:

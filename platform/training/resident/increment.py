@@ -59,10 +59,13 @@ class GrowingDealer(Dealer):
 
     def next(self, worker: int) -> TurnAssignment | None:
         """See Dealer.next; waits until there is a turn, or no more are added."""
-        with self._more:
-            while not self._waiting[worker] and not self._closed:
-                self._more.wait()
-        return super().next(worker)
+        while (dealt := super().next(worker)) is None:
+            with self._more:
+                if not self._waiting[worker]:  # another worker may have taken what this one waited for
+                    if self._closed:
+                        return None
+                    self._more.wait()
+        return dealt
 
     @property
     def waiting(self) -> int:
