@@ -17,6 +17,7 @@ from ..session import Session
 from ..sql.clauses import CLAUSES
 from ..sql.functions import FUNCTIONS
 from ..sql.statements import STATEMENTS
+from ..training.metrics import metric_names
 from ..training.plan import Settings
 
 WORD = re.compile(r"[\w.]+$")
@@ -24,6 +25,8 @@ AFTER_RELATION = re.compile(r"\b(?:FROM|JOIN|TABLE|INTO|DESCRIBE)\s+[\w.]*$", re
 OF_COLUMNS = re.compile(
     r"\b(?:LABEL|WEIGHT|TIME|GROUP|IGNORE\s*\(|CROSS\s*\(|EVERY .* BY)\s*(?:\w+\s*[,*]\s*)*\w*$", re.IGNORECASE
 )
+OF_METRICS = re.compile(r"\b(?:TUNE\s+BY|RELEASE\s+WHEN)\s+\w*$", re.IGNORECASE)
+UPPER = re.compile(r"[A-Z]{2,}")
 AFTER_MODEL = re.compile(r"\bMODEL\s+\w*$", re.IGNORECASE)
 RELATION = re.compile(r"\b(?:FROM|JOIN|TABLE)\s+`?([\w.]+)`?", re.IGNORECASE)
 MOST_TABLES = 20
@@ -57,14 +60,18 @@ class Names(Completer):
             return self.session.models.names()
         if (names := of_training(before)) is not None:
             return names
+        columns = self.columns(whole) if RELATION.search(whole) else self.all_columns()
         if OF_COLUMNS.search(before):
-            return self.columns(whole) if RELATION.search(whole) else self.all_columns()
+            return columns
+        if OF_METRICS.search(before):
+            return metric_names(grouped=True)
         functions = [f"ML.{name}" for name in FUNCTIONS.names]
         if AFTER_RELATION.search(before):
             return [*self.session.engine.relations(), *functions]
-        if ";" not in before and not before.strip().count(" "):
-            return [*STATEMENTS.names, *KEYWORDS]
-        return [*KEYWORDS, *CLAUSES, *functions, *self.columns(whole)]
+        typed = WORD.sub("", before).upper().split()
+        if begun := [name for name in STATEMENTS.names if name.split()[: len(typed)] == typed != name.split()]:
+            return [*(" ".join(name.split()[len(typed) :]) for name in begun), *KEYWORDS]
+        return [*words_of(typed), *KEYWORDS, *functions, *columns]
 
     def columns(self, text: str) -> Iterator[str]:
         """Return the columns of the tables that an entry names so far."""
@@ -80,6 +87,13 @@ class Names(Completer):
             yield from self.session.engine.columns(relation)
 
 
+def words_of(typed: Sequence[str]) -> list[str]:
+    """Return the words of our statement that an entry, in capitals, begins with; those of clauses elsewhere."""
+    ours = [name for name in STATEMENTS.names if name.split() == list(typed[: len(name.split())])]
+    statement = STATEMENTS.find(max(ours, key=len)) if ours else None
+    return UPPER.findall(statement.grammar) if statement else [*CLAUSES]
+
+
 def of_training(before: str) -> list[str] | None:
     """Return what may come next in the clauses of a training: algorithms after USING, operators, options of either, settings
     of WITH, and the values that one of these has; None elsewhere."""
@@ -88,8 +102,10 @@ def of_training(before: str) -> list[str] | None:
     except StatementError:
         return None  # a string is being typed
     last = tokens[-1].text.upper() if tokens else ""
-    if last == "USING":
+    if last in ("USING", "ALGORITHM"):
         return part_names(parts.ALGORITHM)
+    if last == "OPERATOR":
+        return part_names(parts.OPERATOR)
     around = opened(tokens)
     if not around:
         return None

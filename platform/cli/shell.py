@@ -32,8 +32,8 @@ from .screen import MOST_ROWS, StatementLexer, fitted, shown
 
 WORDS_TO_LEAVE = ("exit", "quit")
 HELP = """\
-StatementLexer end with a semicolon; Tab completes words, names, options and columns. DESCRIBE ALGORITHM, DESCRIBE OPERATOR and
-DESCRIBE TRAIN MODEL list options.
+Statements end with a semicolon; Tab completes words, names, options and columns.
+DESCRIBE ALGORITHM, DESCRIBE OPERATOR and DESCRIBE TRAIN MODEL list options.
 
   help      this text
   .tables   the tables and views

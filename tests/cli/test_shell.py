@@ -137,6 +137,7 @@ def test_our_words_are_coloured_as_those_of_sql() -> None:
 def test_the_shell_lists_its_words_and_tables(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
     typed(session, "help\r.tables\r" + CTRL_D)
     shown = capsys.readouterr().out
+    assert shown.startswith("Statements end with a semicolon;")
     assert all(word in shown for word in Commands.words)
     assert shown.endswith("clicks\n")
 
@@ -156,6 +157,15 @@ def test_the_shell_lists_its_words_and_tables(session: Session, capsys: pytest.C
         ("TRAIN MODEL m USING xftrl (intercept = ", "false", "alpha"),
         ("TRAIN MODEL m USING xftrl LABEL ", "url", "alpha"),
         ("TRAIN MODEL m USING xftrl CROSS (url * us", "user_id", "alpha"),
+        ("TRAIN MODEL m USING xftrl TRANSFORM (lower(", "url", "alpha"),
+        ("TRAIN MODEL m USING xftrl TUNE BY ", "auc", "alpha"),
+        ("TRAIN MODEL m USING xftrl VALIDATE ", "LAST", "alpha"),
+        ("TRAIN MODEL m USING xftrl EVALUATE EVERY 5 ", "BATCHES", "alpha"),
+        ("DESCRIBE ALGORITHM ", "xftrl", "ftrl"),
+        ("DESCRIBE OPERATOR ", "ftrl", "xftrl"),
+        ("SHOW ", "ALGORITHMS", "SHOW ALGORITHMS"),
+        ("ALTER MODEL m ", "PROMOTE", "ALTER MODEL"),
+        ("SELECT ", "url", "alpha"),
     ],
 )
 def test_parts_and_options_are_completed_where_they_stand(session: Session, before: str, wanted: str, other: str) -> None:
