@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -115,15 +116,20 @@ def width_of(text: str) -> int:
 
 
 def html_table(table: pa.Table, rows: int) -> str:
-    """Return the first rows as an HTML table."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.column_names)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>"
-        for row in zip(*cells(table, rows), strict=True)
-    )
+    """Return the first rows as an HTML table; notebooks put all to the right, where only numbers belong."""
+    sides = ["" if is_numeric(field.type) else ' style="text-align: left"' for field in table.schema]
+
+    def row(tag: str, texts: Iterable[str]) -> str:
+        return (
+            "<tr>"
+            + "".join(f"<{tag}{side}>{html.escape(text)}</{tag}>" for side, text in zip(sides, texts, strict=True))
+            + "</tr>"
+        )
+
+    body = "".join(row("td", texts) for texts in zip(*cells(table, rows), strict=True))
     note = more(table, rows)
     foot = f"<p>{note}</p>" if note else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{foot}"
+    return f"<table><thead>{row('th', table.column_names)}</thead><tbody>{body}</tbody></table>{foot}"
 
 
 def drawn_table(table: pa.Table, rows: int) -> Table:

@@ -71,7 +71,19 @@ KINDS = {"USING": "algorithm", "OPERATORS": "operator", "ENGINE": "engine", "STR
 
 
 class XpsqlError(Exception):
-    """Base of all errors that xpsql raises on purpose."""
+    """Base of all errors that xpsql raises on purpose.
+
+    Attributes:
+        script: the statements that ran, where a session knows them.
+    """
+
+    script = ""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython and Jupyter show in place of a traceback, which would be of xpsql's own code."""
+        from .failure import brief_traceback
+
+        return brief_traceback(self)
 
 
 class StatementError(XpsqlError):

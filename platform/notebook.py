@@ -13,8 +13,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .cli.failure import describe
 from .errors import StatementError, XpsqlError
+from .failure import describe
 from .result import Result
 from .session import Session, connect
 
@@ -50,7 +50,8 @@ class Notebook:
         assert match is not None  # its last part takes anything
         name, text = match["name"], match["rest"] if cell is None else cell
         try:
-            result = self.session(given).sql(text) if text.strip() else None
+            session = self.session(given)
+            result = session.sql(text) if text.strip() else None
         except XpsqlError as error:
             print(describe(error, text, "", debug=False), file=sys.stderr)
             return None

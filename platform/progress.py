@@ -1,10 +1,13 @@
-"""How a training, scoring or evaluation shows its progress: a bar on a terminal, log lines elsewhere, or nothing."""
+"""How a training, scoring or evaluation shows its progress: a bar on a terminal or in a notebook, log lines elsewhere, or
+nothing."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TextIO
+from html import escape
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -148,10 +151,77 @@ class BarReporter:
         self.console.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
+class NotebookReporter:
+    """Draws a bar of HTML below a cell of Jupyter, a few times a second; what it ends with takes the bar's place."""
+
+    def __init__(
+        self, display: Callable[..., Any], interval_seconds: float = 0.3, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.display = display
+        self.interval_seconds = interval_seconds
+        self.clock = clock
+        self.shown: Any = None
+        self.title = ""
+        self.total: int | None = None
+        self.before = 0
+        self.started = self.last = 0.0
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        self.title, self.total = title, total_examples
+        self.go_on(0)
+        self.shown = self.display(page(title, bar(0, total_examples)), raw=True, display_id=True)
+
+    def go_on(self, examples: int) -> None:
+        self.before = examples
+        self.started = self.last = self.clock()
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        now = self.clock()
+        if self.shown is None or now - self.last < self.interval_seconds:
+            return
+        self.last, passed = now, now - self.started
+        rate = (examples - self.before) / passed
+        left = f", {(self.total - examples) / rate:.0f} s left" if self.total and rate else ""
+        text = f"{examples:,} examples, {rate:,.0f}/s{measured(metrics)}; {passed:.0f} s passed{left}"
+        self.shown.update(page(f"{self.title}: {text}", bar(examples, self.total)), raw=True)
+
+    def finish(self, message: str) -> None:
+        if self.shown is not None:
+            self.shown.update(page(message), raw=True)
+            self.shown = None
+        elif message:
+            self.note(message)
+
+    def note(self, message: str) -> None:
+        self.display(page(message), raw=True)
+
+
+def page(text: str, above: str = "") -> dict[str, str]:
+    """Return a text for a notebook, below some HTML."""
+    return {"text/plain": text, "text/html": f"<div>{above}{escape(text)}</div>"}
+
+
+def bar(done: int, total: int | None) -> str:
+    """Return a bar of HTML; one without an end in sight where the total is unknown."""
+    share = "" if not total else f' value="{min(done / total, 1):.3f}"'
+    return f'<progress style="width: 24em"{share}></progress><br>'
+
+
+def notebook_display() -> Callable[..., Any] | None:
+    """Return the function that shows things in the notebook that this process runs, None where it runs none."""
+    if (shell := sys.modules.get("IPython")) is None or getattr(shell.get_ipython(), "kernel", None) is None:
+        return None
+    from IPython.display import display
+
+    return display
+
+
 def reporter_for(stream: TextIO, quiet: bool) -> Reporter:
-    """Return the reporter that suits a stream: silent if `quiet`, a bar on a terminal, log lines elsewhere."""
+    """Return the reporter that suits a process: silent if `quiet`, a bar in notebooks and on terminals, else log lines."""
     if quiet:
         return SilentReporter()
+    if (display := notebook_display()) is not None:
+        return NotebookReporter(display)
     return BarReporter(stream) if stream.isatty() else LogReporter(stream)
 
 

@@ -77,8 +77,12 @@ class Session:
     def run(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> Iterator[Result]:
         """Run statements one by one, giving the result of each before the next one starts."""
         self.check_open()
-        for step in parse_script(text, variables, parameters, self.engine.statements):
-            yield self.run_step(step)
+        try:
+            for step in parse_script(text, variables, parameters, self.engine.statements):
+                yield self.run_step(step)
+        except XpsqlError as error:
+            error.script = text
+            raise
 
     def register(self, name: str, frame: object) -> None:
         """Let statements of this session read a frame as a table, by a name that hides any other of that name.

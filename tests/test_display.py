@@ -47,9 +47,9 @@ def test_a_table_without_rows_shows_its_columns() -> None:
 
 
 def test_html_is_escaped() -> None:
-    shown = html_table(pa.table({"<a>": ["<b>&", "c"]}), 1)
-    assert "<th>&lt;a&gt;</th>" in shown
-    assert "<td>&lt;b&gt;&amp;</td>" in shown
+    shown = html_table(pa.table({"<a>": ["<b>&", "c"], "n": [1, 2]}), 1)
+    assert '<th style="text-align: left">&lt;a&gt;</th><th>n</th>' in shown
+    assert '<td style="text-align: left">&lt;b&gt;&amp;</td><td>1</td>' in shown
     assert shown.endswith("<p>... 1 more row</p>")
 
 

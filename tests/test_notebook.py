@@ -32,6 +32,24 @@ def test_a_cell_gives_the_result_of_its_last_statement(shell: Any, tmp_path: Pat
     assert shell.run_line_magic("xpsql", "SELECT n FROM t").fetchall() == [(1,)]
 
 
+def test_a_line_without_a_statement_chooses_the_warehouse_of_the_cells_below(shell: Any, tmp_path: Path) -> None:
+    assert shell.run_line_magic("xpsql", "--warehouse chosen") is None
+    shell.run_cell_magic("xpsql", "", "CREATE TABLE t AS SELECT 1 AS n")
+    assert (tmp_path / "chosen" / "tables" / "t").is_dir()
+
+
+def test_an_error_of_a_session_is_short_in_a_notebook(shell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.user_ns["session"] = xpsql.connect(tmp_path / "mine")
+    shell.run_cell("found = 1\nsession.sql('SELECT 1;\\nSELECT usr')")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "Error (line 2, column 8): There is no column usr."
+    assert shown[1:3] == ["    2 | SELECT usr", "      |        ^^^"]
+    assert shown[3] == "In line 2: session.sql('SELECT 1;\\nSELECT usr')"
+    assert len(shown) == 4
+    shell.run_cell("session.model('absent')")
+    assert capsys.readouterr().out.startswith("Error: There is no model absent.")
+
+
 def test_a_result_can_be_named_and_a_session_of_the_notebook_used(shell: Any, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "mine") as session:
         shell.user_ns["mine"] = session

@@ -3,10 +3,12 @@ from __future__ import annotations
 import io
 import itertools
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from xpsql.platform.progress import BarReporter, LogReporter, Reporter, SilentReporter, reporter_for
+from xpsql.platform.progress import BarReporter, LogReporter, NotebookReporter, Reporter, SilentReporter, reporter_for
 
 
 class Terminal(io.StringIO):
@@ -86,6 +88,28 @@ def test_a_bar_leaves_what_was_done_before_out_of_the_speed() -> None:
     shown = re.findall(r"([\d,]+) examples/s", stream.getvalue())
     assert shown
     assert all(int(rate.replace(",", "")) < 100_000_000 for rate in shown)
+
+
+def test_a_notebook_gets_a_bar_that_its_message_replaces() -> None:
+    shown: list[str] = []
+
+    def display(data: dict[str, str], **options: Any) -> Any:
+        shown.append(data["text/html"])
+        return SimpleNamespace(update=display)
+
+    work(NotebookReporter(display, clock=iter([0.0, 10.0, 10.1]).__next__))
+    start, halfway, end = shown
+    assert 'value="0.000"' in start
+    assert 'value="0.500"' in halfway
+    assert "ctr v1: 500 examples, 50/s, logloss 0.5000, auc 0.7500; 10 s passed, 10 s left" in halfway
+    assert end == "<div>ctr v1 is ready.</div>"
+
+
+def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    ipython = pytest.importorskip("IPython")
+    for kernel, kind in ((None, LogReporter), (object(), NotebookReporter)):
+        monkeypatch.setattr(ipython, "get_ipython", lambda kernel=kernel: SimpleNamespace(kernel=kernel))
+        assert isinstance(reporter_for(io.StringIO(), quiet=False), kind)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
-"""Errors on a terminal: the message, the position, and the line with carets under it."""
+"""Errors as people read them, on a terminal and in a notebook: the message, the position, and the line with carets under it."""
 
 from __future__ import annotations
 
 import traceback
+from itertools import takewhile
+from pathlib import Path
 from shutil import get_terminal_size
 
-from ..display import one_line
-from ..errors import Position, StatementError, XpsqlError
+from .display import one_line
+from .errors import Position, StatementError, XpsqlError
 
 ELLIPSIS = "…"
 LEAST_CELLS = 20
+PACKAGE = str(Path(__file__).parents[1])
 
 
 def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
@@ -32,6 +35,17 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
     if position is not None:
         lines += excerpt(text, position)
     return "\n".join(lines)
+
+
+def brief_traceback(error: XpsqlError) -> list[str]:
+    """Return what a notebook shows in place of a traceback: the message, and the line that called xpsql."""
+    called = list(takewhile(lambda frame: not frame.filename.startswith(PACKAGE), traceback.extract_tb(error.__traceback__)))
+    where = []
+    if called:
+        file, line, _, code = called[-1]
+        cell = "ipykernel" in file or file.startswith("<")
+        where = [f"In {'' if cell else f'{file}, '}line {line}: {code}"]
+    return [describe(error, error.script, "", debug=False), *where]
 
 
 def interruption(stopped: KeyboardInterrupt) -> str:
@@ -57,7 +71,7 @@ def excerpt(text: str, position: Position) -> list[str]:
     from rich.cells import cell_len
 
     lines = text.split("\n")
-    if not 0 < position.line <= len(lines):
+    if not text or not 0 < position.line <= len(lines):
         return []
     line, start = lines[position.line - 1], position.column - 1
     shown = position.text.partition("\n")[0]
