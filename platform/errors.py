@@ -79,11 +79,20 @@ class XpsqlError(Exception):
 
     script = ""
 
-    def _render_traceback_(self) -> list[str]:
-        """Return the lines that IPython and Jupyter show in place of a traceback, which would be of xpsql's own code."""
-        from .failure import brief_traceback
+    def described(self, script: str, file: str = "") -> list[str]:
+        """Return the lines that people read: the message, notes, and the line of a script with carets under what is wrong.
 
-        return brief_traceback(self)
+        Args:
+            script: what ran, or an empty string.
+            file: its name, or an empty string.
+        """
+        return [f"Error{f' ({file})' if file else ''}: {self}", *getattr(self, "__notes__", [])]
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython and Jupyter show in place of a traceback, which would be of xpsql's own code."""
+        from .excerpts import caller
+
+        return [*self.described(self.script), *caller(self.__traceback__)]
 
 
 class StatementError(XpsqlError):
@@ -101,6 +110,17 @@ class StatementError(XpsqlError):
         self.subject = subject
         where = f" (line {position.line}, column {position.column}, at {brief(position.text)!r})" if position else ""
         super().__init__(message + where)
+
+    def described(self, script: str, file: str = "") -> list[str]:
+        if self.position is None:
+            where, lines = file, []
+        else:
+            from .excerpts import excerpt
+
+            line, column, text = self.position
+            where = ", ".join(filter(None, (file, f"line {line}, column {column}")))
+            lines = excerpt(script, line, column, text)
+        return [f"Error{f' ({where})' if where else ''}: {self.message}", *getattr(self, "__notes__", []), *lines]
 
     def at(self, position: Position | None) -> Self:
         """Return this error with another position."""

@@ -13,8 +13,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .cli.failure import describe
 from .errors import StatementError, XpsqlError
-from .failure import describe
 from .result import Result
 from .session import Session, connect
 

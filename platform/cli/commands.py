@@ -17,13 +17,13 @@ from ..engines.kind import EngineKind
 from ..engines.spark.environment import SUBMITTED
 from ..engines.spark.kind import SPARK
 from ..errors import EngineEndedError, LostError, XpsqlError
-from ..failure import describe, interruption
 from ..local import local_path
 from ..options import describe as declared
 from ..progress import reporter_for
 from ..result import Result
 from ..session import Session, connect, default_engine, engine_named
 from ..sql.script import parse_script
+from .failure import describe, interruption
 from .journal import Journal
 from .output import FORMATS, separate
 from .startup import skip_pandas

@@ -24,9 +24,9 @@ from ..display import line_table
 from ..engines.spark_sql.lexer import tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError
-from ..failure import describe, interruption
 from ..session import Session
 from .completion import Names
+from .failure import describe, interruption
 from .output import SHOWN_ROWS, write_table
 from .screen import MOST_ROWS, StatementLexer, fitted, shown
 

@@ -1,0 +1,28 @@
+"""Errors on a terminal: the message, the position, and the line with carets under it."""
+
+from __future__ import annotations
+
+import traceback
+
+from ..errors import XpsqlError
+
+
+def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
+    """Return the message for an error.
+
+    Args:
+        error: what was raised.
+        text: the script that ran.
+        name: its file's name, or an empty string.
+        debug: add the traceback.
+    """
+    lines = ["".join(traceback.format_exception(error)).rstrip()] if debug else []
+    if isinstance(error, XpsqlError):
+        return "\n".join([*lines, *error.described(text, name)])
+    where, hint = f" ({name})" if name else "", "" if debug else ". --debug shows where."
+    return "\n".join([*lines, f"Error{where}: {type(error).__name__}: {error}{hint}", *getattr(error, "__notes__", [])])
+
+
+def interruption(stopped: KeyboardInterrupt) -> str:
+    """Return the message for what Ctrl-C stopped."""
+    return "\n".join(["Interrupted.", *getattr(stopped, "__notes__", [])])
