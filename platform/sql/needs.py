@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
+
+from ..engines.spark_sql.dialect import trees_of
 
 
 class NoTableError(Exception):
@@ -24,8 +27,10 @@ def needed_columns(statement: str, view: str) -> frozenset[str] | None:
     if statement.lstrip()[:7].upper() == "EXPLAIN":
         return None  # no SELECT for sqlglot
     try:
-        tree = parse_one(statement, read="spark")
+        tree = next(iter(trees_of(statement, Spark())), None)
     except SqlglotError:
+        tree = None
+    if tree is None:
         return None  # the engine parses the statement next, and reports what is wrong
     table = next((table for table in tree.find_all(exp.Table) if table.name == view), None)
     if table is None and any(part.name == view for column in tree.find_all(exp.Column) for part in column.parts):

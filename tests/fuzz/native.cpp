@@ -158,10 +158,8 @@ void image(Bytes from) {
     const Layers layers(made, &made);
     std::vector<uint64_t> keys(40);
     for (size_t i = 0; i < keys.size(); ++i) keys[i] = key + i * 0x9E3779B97F4A7C15u;
-    std::vector<const float*> rows(keys.size());
     std::vector<float> to(made.width()), room(layers.room(keys.size()));
-    layers.find(keys.data(), keys.size(), rows.data(), room.data());
-    for (const float* row : rows) std::memcpy(to.data(), row, made.width() * sizeof(float));
+    layers.find(keys.data(), keys.size(), room.data(), [&](size_t, const float* row) { std::copy(row, row + made.width(), to.begin()); });
 }
 
 void (*chosen)(Bytes);

@@ -31,6 +31,7 @@ ALL = [
     "TABLE v",
     "EXPLAIN SELECT a FROM v",
     "SELECT this is no SQL FROM v (",
+    "SELECT a{:$n -0} b FROM v",
 ]
 
 

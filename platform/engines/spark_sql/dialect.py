@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
@@ -67,7 +66,7 @@ def parse(text: str) -> exp.Expr:
     """
     check_size(text)
     try:
-        trees = [tree for tree in sqlglot.parse(text, read=SparkSQL) if tree is not None]
+        trees = trees_of(text, SparkSQL())
     except ParseError as error:
         raise unreadable(error) from error
     except TokenError as error:
@@ -75,6 +74,20 @@ def parse(text: str) -> exp.Expr:
     if len(trees) != 1:
         raise StatementError(f"Expected one statement, got {len(trees)}. Run them one at a time.")
     return trees[0]
+
+
+def trees_of(text: str, dialect: Spark) -> list[exp.Expr]:
+    """Return what sqlglot reads, which breaks off with errors of Python on some texts.
+
+    Raises:
+        SqlglotError: text that is not Spark SQL.
+    """
+    parser, tokens = dialect.parser(), dialect.tokenize(text)
+    try:
+        return [tree for tree in parser.parse(tokens, text) if tree is not None]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        parser.raise_error("it cannot be read here")
+        raise
 
 
 def unreadable(error: ParseError) -> StatementError:
