@@ -18,6 +18,7 @@ Every message says what was expected, what came, and what to do.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
@@ -26,6 +27,7 @@ NO_MEMORY = (
     "There is no memory left for the statement. Free some, raise the limit of the process (ulimit -v, its container), or read "
     "and write less at once."
 )
+NO_ROOM = re.compile("can't start new thread|failed to map segment|cannot allocate memory|RESOURCE_EXHAUSTED|OutOfMemory", re.I)
 
 
 class Position(NamedTuple):
@@ -187,3 +189,8 @@ def suggestion(name: str, valid: Iterable[str]) -> str:
     mean = next((n for n in names if near and n.lower() == near[0]), None)
     listed = ", ".join(names) if names else "none"
     return (f" Did you mean {mean}?" if mean else "") + f" Valid: {listed}."
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Return whether an error of Python or of a library says that memory, or room for addresses, has ended."""
+    return not isinstance(error, XpsqlError) and (isinstance(error, MemoryError) or NO_ROOM.search(repr(error)) is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 
-from ..errors import XpsqlError
+from ..errors import NO_MEMORY, XpsqlError, is_of_memory
 
 
 def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
@@ -17,6 +17,8 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
         debug: add the traceback.
     """
     lines = ["".join(traceback.format_exception(error)).rstrip()] if debug else []
+    if is_of_memory(error):
+        error = XpsqlError(NO_MEMORY)
     if isinstance(error, XpsqlError):
         return "\n".join([*lines, *error.described(text, name)])
     where, hint = f" ({name})" if name else "", "" if debug else ". --debug shows where."

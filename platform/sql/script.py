@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..engines.spark_sql.lexer import VARIABLE, Token, tokenize
 from ..engines.spark_sql.limits import DEEP, check_length
 from ..engines.spark_sql.passage import Passage
-from ..errors import NO_MEMORY, Position, StatementError, suggestion
+from ..errors import NO_MEMORY, Position, StatementError, is_of_memory, suggestion
 from .base import Command, Statement
 from .cursor import Cursor
 from .parameters import Parameters, bound
@@ -65,7 +65,9 @@ def refusing_excess(position: Position) -> Iterator[None]:
         yield
     except RecursionError as error:
         raise StatementError(DEEP, position) from error
-    except MemoryError as error:
+    except Exception as error:
+        if not is_of_memory(error):
+            raise
         raise StatementError(NO_MEMORY, position) from error
 
 

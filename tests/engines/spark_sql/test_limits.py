@@ -14,6 +14,7 @@ import pytest
 from sqlglot import exp
 
 import xpsql
+from xpsql.platform.cli.failure import describe
 from xpsql.platform.engines.duckdb.failures import explained
 from xpsql.platform.engines.duckdb.translation.rewrite import Rewriter
 from xpsql.platform.engines.duckdb.translation.typer import Typer
@@ -23,7 +24,7 @@ from xpsql.platform.engines.spark_sql.lexer import Token, scan, tokens_of
 from xpsql.platform.engines.spark_sql.limits import MOST_TERMS, MOST_TOKENS
 from xpsql.platform.engines.spark_sql.lists import FEWEST, is_packed, unpacked
 from xpsql.platform.engines.spark_sql.passage import Passage
-from xpsql.platform.errors import StatementError
+from xpsql.platform.errors import NO_MEMORY, StatementError
 
 LITERAL = """
 import resource
@@ -154,14 +155,23 @@ def test_a_name_with_a_nul_is_refused_and_a_value_with_one_is_not(tmp_path: Path
             session.sql(r"SELECT 'a\0b'")
 
 
-@pytest.mark.parametrize("kind", [MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException])
-def test_the_end_of_memory_is_reported_with_what_to_do(kind: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(kind("malloc failed") for kind in (MemoryError, pa.ArrowMemoryError, duckdb.OutOfMemoryException)),
+        ImportError("libjax_common.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes."),
+    ],
+)
+def test_the_end_of_memory_is_reported_with_what_to_do(error: Exception) -> None:
     def ends(text: str) -> None:
         with explained(text):
-            raise kind("malloc failed")
+            raise error
 
     with xpsql.connect(engine="duckdb") as session, pytest.MonkeyPatch.context() as patch:
         patch.setattr(session.engine, "execute", ends)
         with pytest.raises(StatementError, match=r"no memory left for the statement.*raise the limit") as reported:
             session.sql("SELECT 1")
     assert reported.value.position is not None
+    assert describe(error, "", "", debug=False) == f"Error: {NO_MEMORY}"  # outside of a statement
