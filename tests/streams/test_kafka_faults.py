@@ -20,7 +20,7 @@ from tests.training.log import log
 from xpsql.platform.errors import DataError, TrainingError
 from xpsql.platform.input.streams import messages as reading
 from xpsql.platform.input.streams.kafka_options import ClientSettings
-from xpsql.platform.input.streams.messages import offsets, read_range, sorted_out
+from xpsql.platform.input.streams.messages import begun_at, offsets, read_range, sorted_out
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import MessageRange
 
@@ -92,6 +92,16 @@ def test_lists_of_messages_end_where_chunks_end(broker: Broker) -> None:
     settings = ClientSettings({"bootstrap.servers": broker.bootstrap})
     ends = [some[-1].offset() + 1 for some in read_range(settings, MessageRange(topic, 0, 0, ROWS), 150)]
     assert {150, 300, 400} <= set(ends)
+
+
+def test_ranges_at_the_ends_of_many_partitions_say_when_they_begin(broker: Broker) -> None:
+    """Each in milliseconds: a broker holds back what it is asked for at the end of a partition."""
+    topic, partitions = broker.topic(32), range(32)
+    for number in partitions:
+        broker.produce(topic, [b"a", b"b", b"c"], number, milliseconds=[5, 6, 1000 + number])
+    ranges = [MessageRange(topic, number, start, start + 1) for number in partitions for start in (2, 1)]
+    found = begun_at(ClientSettings({"bootstrap.servers": broker.bootstrap}), ranges)
+    assert found == [time for number in partitions for time in (1000 + number, 6)]
 
 
 def test_brokers_that_are_gone_are_an_error_before_anything_starts(

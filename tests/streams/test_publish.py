@@ -26,10 +26,12 @@ from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.input.dealing import Dealer, TurnAssignment
 from xpsql.platform.input.streams import feed as feeds
 from xpsql.platform.input.streams import folder as folders
+from xpsql.platform.input.streams.feed import Feed
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.watermarks import Turn
-from xpsql.platform.training.resident.increment import GrowingDealer
+from xpsql.platform.training.resident.increment import GrowingDealer, Increment
 from xpsql.warehouse.draft import Draft
+from xpsql.warehouse.manifest import Split
 from xpsql.warehouse.models import Models
 
 DEADLINE_SECONDS = 30.0
@@ -179,7 +181,21 @@ def test_a_gate_holds_a_version_and_learning_goes_on(session: xpsql.Session, tmp
     assert any("is held, not served" in said and said.endswith("Learning goes on.") for said in resident.notes.said)
 
 
-def test_the_newest_versions_stay(session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor) -> None:
+def test_the_newest_versions_stay(
+    session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no stream is asked for more while workers stand still."""
+    asked: list[bool] = []
+    take = Feed.take
+
+    def seen(feed: Feed, num_splits: int) -> list[Split]:
+        asked.append(any(one.following is not None and not one.following.opened.is_set() for one in increments))
+        return take(feed, num_splits)
+
+    increments: list[Increment] = []
+    close = Increment.close
+    monkeypatch.setattr(Increment, "close", lambda one, following: (increments.append(one), close(one, following))[1])
+    monkeypatch.setattr(Feed, "take", seen)
     landing, relation = tmp_path / "landing", f"parquet.`{tmp_path / 'landing'}`"
     arrives(landing, "a0", 200, seed=1)
     text = staying(relation, "PUBLISH EVERY 100 EXAMPLES RETAIN LAST 2 WITH (batch_size = 64)", "TRAIN")
@@ -192,6 +208,8 @@ def test_the_newest_versions_stay(session: xpsql.Session, tmp_path: Path, pool: 
     until(lambda: 5 in published(session), resident.ended)
     session.sql("STOP MODEL m")
     assert published(session) == [1, 4, 5]
+    assert len(increments) > 4
+    assert not any(asked)
 
 
 def test_a_topic_is_learned_once_over_versions_and_what_is_no_row_is_written_down(

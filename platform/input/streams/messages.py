@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.manifest import MessageRange
@@ -23,6 +24,11 @@ AGAIN_SECONDS = 0.2
 PEEK_SECONDS = 5.0
 """How long the first messages of ranges may take together."""
 AT_ONCE = 40_000
+READ: Mapping[str, int] = MappingProxyType({})
+PEEK: Mapping[str, int] = MappingProxyType(
+    {"queued.min.messages": 1, "fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 10, "max.partition.fetch.bytes": 1 << 14}
+)
+"""Settings of a client that wants one message of each partition, and soon: it waits for no more at the end of one."""
 
 
 class Offsets(NamedTuple):
@@ -39,11 +45,12 @@ class Reached(NamedTuple):
     over: bool
 
 
-def consumer(settings: ClientSettings, on_error: Callable[[str], None]) -> Consumer:
+def consumer(settings: ClientSettings, on_error: Callable[[str], None], more: Mapping[str, int] = READ) -> Consumer:
     """Return a client that reads assigned partitions, in no consumer group, and commits nothing.
 
     Args:
         on_error: called with transient errors, in librdkafka's words.
+        more: settings of ours for what it is to do.
 
     Raises:
         NotAvailableError: confluent-kafka is not installed.
@@ -65,7 +72,7 @@ def consumer(settings: ClientSettings, on_error: Callable[[str], None]) -> Consu
         "error_cb": lambda error: on_error(settings.shown(error.str())),
     }
     try:
-        return Consumer({**settings.values, **fixed})
+        return Consumer({**settings.values, **fixed, **more})
     except (KafkaException, TypeError, ValueError) as error:
         raise DataError(f"librdkafka refuses the settings of read_kafka: {settings.shown(error)}. Correct them.") from None
 
@@ -118,19 +125,30 @@ def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, 
 def begun_at(settings: ClientSettings, ranges: Sequence[MessageRange]) -> list[int]:
     """Return the time of the first message of each range, in milliseconds since 1970, so that ranges furthest behind come
     first; 0 where it has none, or it does not arrive within seconds."""
-    client, found = consumer(settings, lambda why: None), dict.fromkeys(ranges, 0)
+    client, found = consumer(settings, lambda why: None, PEEK), dict.fromkeys(ranges, 0)
     from confluent_kafka import TopicPartition
 
     deadline = time.monotonic() + PEEK_SECONDS
     try:
-        for wanted in ranges:
-            client.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-            message = client.poll(max(0.0, deadline - time.monotonic()))
-            if message is not None and message.error() is None:
-                found[wanted] = max(0, message.timestamp()[1])
+        for some in one_of_each(ranges):
+            client.assign([TopicPartition(one.topic, one.partition, one.start) for one in some.values()])
+            while some and (message := client.poll(max(0.0, deadline - time.monotonic()))) is not None:
+                wanted = some.pop(message.partition(), None)
+                if wanted is not None and message.error() is None:
+                    found[wanted] = max(0, message.timestamp()[1])
     finally:
         client.close()
     return [found[wanted] for wanted in ranges]
+
+
+def one_of_each(ranges: Sequence[MessageRange]) -> Iterator[dict[int, MessageRange]]:
+    """Yield the first range of each partition by its number, then the second ones, and so on: a client reads a partition at one
+    place at a time."""
+    left = list(ranges)
+    while left:
+        some: dict[int, MessageRange] = {}
+        left = [one for one in left if some.setdefault(one.partition, one) is not one]
+        yield some
 
 
 def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Iterator[list[Message]]:

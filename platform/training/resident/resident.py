@@ -196,12 +196,11 @@ class Resident:
         new = self._follow(old.epoch + 1)
         self._announcer.state = "publishing"
         self._close_checkpoints()
+        self._feed_one(new)  # before the old one ends: to ask a stream takes long, and what came is read while workers end it
         old.close(new)
-        self._feed_one(new)  # is read while the last of the old one is learned
-        while (arrived := self._workers.arrived(new)) is None:
+        while (arrived := self._workers.arrived(new, FEED_SECONDS)) is None:
             self._check()
             self._tell()
-            time.sleep(0.001)
         moment = self._publisher.take(self._shards, self._compactor.room)
         for number, shard in self._shards.items():
             shard.watermarks = Watermarks.fresh(slices_of(number, len(self._shards)), shard.dense.names, new.epoch)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
@@ -41,7 +43,8 @@ class ResidentWorkers:
     def __init__(self, prepared: Prepared, first: Increment, failed: Callable[[], None]) -> None:
         self._prepared, self._first, self._told_failed = prepared, first, failed
         self._failed = False
-        self._arrived: dict[int, list[float]] = {}
+        self._arrived: defaultdict[int, list[float]] = defaultdict(list)
+        self._coming = threading.Condition()
         self._futures: list[Future[None]] = []
         self.pace = Pace(prepared.places.workers, None, first.monitor.held_up)
         self._clocks = [first.monitor.clocks() for _ in range(prepared.places.workers)]
@@ -68,10 +71,13 @@ class ResidentWorkers:
         """Whether all have ended."""
         return all(future.done() for future in self._futures)
 
-    def arrived(self, increment: Increment) -> float | None:
-        """Return when the last worker finished all before an increment, on the monotonic clock; None where one has not."""
-        times = self._arrived.get(increment.epoch, [])
-        return max(times) if len(times) == len(self._clocks) else None
+    def arrived(self, increment: Increment, seconds: float) -> float | None:
+        """Return when the last worker finished all before an increment, on the monotonic clock; None where one has not within
+        so many seconds."""
+        times = self._arrived[increment.epoch]
+        with self._coming:
+            self._coming.wait_for(lambda: len(times) == len(self._clocks), seconds)
+            return max(times) if len(times) == len(self._clocks) else None
 
     def fail(self) -> None:
         """Let them end as soon as they can."""
@@ -103,7 +109,9 @@ class ResidentWorkers:
                     continue
                 current.collectors[number].finish()
                 self.pace.leave(number)
-                self._arrived.setdefault(item.epoch, []).append(time.monotonic())
+                with self._coming:
+                    self._arrived[item.epoch].append(time.monotonic())
+                    self._coming.notify_all()
                 if not item.awaited(lambda: self._failed):
                     return
                 current = item
