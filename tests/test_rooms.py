@@ -105,7 +105,7 @@ ROOMS = {
         "platform/training/metrics",
     ),
     "platform/scoring": (*SCORING, ROWS),
-    IMAGES: (*BASE, "platform/ps", COMPILED, "warehouse", "platform/training/row_files"),
+    IMAGES: (*BASE, "platform/ps", "warehouse", "platform/training/row_files"),
     "platform/models": (*MODELS, CHAINS, "platform/udf"),
     "platform/portable": PORTABLE,
     HISTORIES: (*BASE, "warehouse", "platform/ps", "platform/engines"),

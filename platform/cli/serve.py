@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import traceback
@@ -18,6 +19,8 @@ from .startup import skip_pandas
 LOCAL = ("127.0.0.1", "::1", "localhost")
 TOKEN = "XPSQL_TOKEN"
 MOST_THREADS = 256
+SWITCH_SECONDS = 0.0002
+"""How long a thread that has Python's lock may keep it from others; the interpreter's 5 ms would be a request's latency."""
 
 
 @main.command()
@@ -101,7 +104,7 @@ def serve(
         share_work(cores())
         listening = Listening(host, port, threads, path_of(certificate), path_of(key))
         models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-        served = Served(models, names, number, say, half)
+        served = Served(models, names, number, say, half, apart=True)
         log = None if folder is None else RequestLog(folder, log_fraction, say)
         if log is not None:
             with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
@@ -109,6 +112,9 @@ def serve(
         columns = FilledColumns(StoredHistories(models.warehouse), histories, say)
         columns.start()
         served.start()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        gc.collect()
+        gc.freeze()  # what is loaded now stays; to look through it for garbage takes tens of milliseconds
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
         try:
             service = Service(served, RequestLimits(), token, log, lambda: say(traceback.format_exc()), columns.filled)

@@ -9,17 +9,16 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from ...warehouse.dense import read_dense
 from ..ps._native import Image
 from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
-from .layout import BLOCK, PAGE, Bytes, RowsLayout, damaged, in_memory, opened, placed, write_rows
+from .layout import BLOCK, PAGE, PIECE, Bytes, RowsLayout, damaged, in_memory, opened, placed, write_rows
 from .tables import FileOfTables, Floats, absent_of, file_name, files_of, fill_from, training_of, unseen
 
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ class ImageWeights:
     """
 
     def __init__(self, version: Version, bases: Sequence[MappedRows], overs: Sequence[Bytes | None]) -> None:
+        import jax.numpy as jnp  # what only makes images does without
+
         self.bases = tuple(bases)
         self._images = [Image(base.memory, over) for base, over in zip(bases, overs, strict=True)]
         self._tables = {table.name: table.dim for table in version.manifest.tables}
@@ -79,6 +80,11 @@ class ImageWeights:
                 outs.append((column.first, found))
             image.gather(keys, outs)
         return Pulled({name: weights[name] for name in self._tables}, {}, self._dense, NO_MOMENTS, offered)
+
+    def pages(self) -> Iterator[Bytes]:
+        """Give a byte of each page of the images, some MiB at a time: to look at them brings them into memory."""
+        for base in self.bases:
+            yield from (base.memory[at : at + PIECE : PAGE] for at in range(0, len(base.memory), PIECE))
 
     @property
     def blocks(self) -> int:

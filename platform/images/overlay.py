@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ps._native import Image
-from ..ps.compiled.table_programs import OFFERED
-from ..ps.messages import Keys
-from .image import ImageWeights, MappedRows
+from ..ps.messages import OFFERED, Keys
+from .image import ImageWeights, MappedRows, Report, images_of
 from .layout import Bytes, in_memory, placed
 from .tables import Floats, fill_from, floats_of, training_of, unseen
 
@@ -22,21 +21,30 @@ MOST_SHARE = 0.1
 """Of a base's rows, the share that may differ; a version that differs more gets images of its own."""
 
 
-def overlaid(version: Version, bases: Sequence[MappedRows]) -> ImageWeights | None:
-    """Return the parameters of a version over the images of another one.
+def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], report: Report) -> ImageWeights:
+    """Return the parameters of a version: over the images of another one, or from its own."""
+    overs = overs_of(version, bases) if bases else None
+    if overs is not None:
+        return ImageWeights(version, bases, overs)
+    images = images_of(version, half, report)
+    return ImageWeights(version, images, [None] * len(images))
+
+
+def overs_of(version: Version, bases: Sequence[MappedRows]) -> list[Bytes | None] | None:
+    """Return what a version has to lay over each of the images of another one, None where it is nothing.
 
     Returns:
         None where it has other tables, or differs in more rows than pay.
     """
     if not same_tables(version, bases):
         return None
-    overs = []
+    overs: list[Bytes | None] = []
     for base in bases:
         changed = changed_keys(version, base, MOST_SHARE)
         if changed is None:
             return None
         overs.append(over(version, base, changed) if len(changed) else None)
-    return ImageWeights(version, bases, overs)
+    return overs
 
 
 def same_tables(version: Version, bases: Sequence[MappedRows]) -> bool:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..ps.compiled.table_programs import OFFERED
-from ..ps.messages import Keys
+from ..ps.messages import OFFERED, Keys
 from ..training.row_files.columns import values
 from .layout import Fill, RowColumn, unused
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from ...warehouse.dense import read_dense
 from ..images.layout import RowColumn, placed, write_rows
 from ..images.tables import FileOfTables, fill_from, training_of
-from ..ps.compiled.table_programs import OFFERED
-from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
+from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled
 from .graph import StoredRows
 
 if TYPE_CHECKING:

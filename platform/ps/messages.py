@@ -34,6 +34,8 @@ NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
 NO_UPDATES: Mapping[str, int] = MappingProxyType({})
 NO_MOMENTS = no_moments(0)
+OFFERED = "offered"
+"""The column of what the chain's operators offer, kept with w for readers."""
 
 
 class BatchId(NamedTuple):

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...warehouse.dense import read_dense
-from ..ps.compiled.table_programs import OFFERED
-from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
+from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled
 from ..ps.placement import shard_of, slices_of
 from ..ps.rows.base import Rows
 from ..ps.rows.native import native_rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..images.image import ImageWeights, MappedRows, images_of
-from ..images.overlay import overlaid
+from ..images.image import ImageWeights
 from ..input.batches import Batch, Ladders
 from ..input.columns import Columns, columns_from
 from ..input.transform import Transform
@@ -90,13 +89,10 @@ class Loaded:
 
     Args:
         version: its files are needed while it is made, not after.
-        report: called with each problem of the version's images, a line of text.
-        half: its rows are of 16 bits a float.
-        bases: images of another version, which may serve it where it differs little.
+        weights: its rows.
 
     Attributes:
         model, number, training: which version it is.
-        weights: its rows.
         inputs: the columns that requests have; streams: reads them from streams of Arrow.
         features: makes the columns that are scored of a table of them.
         outputs: the columns of its predictions.
@@ -106,9 +102,7 @@ class Loaded:
         ModelError, StatementError: its parts or files cannot be used.
     """
 
-    def __init__(
-        self, version: Version, report: Callable[[str], None], half: bool = False, bases: Sequence[MappedRows] = ()
-    ) -> None:
+    def __init__(self, version: Version, weights: ImageWeights) -> None:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
@@ -119,7 +113,7 @@ class Loaded:
         self.streams = StreamReader(self.inputs)
         self.outputs = tuple(predictions_of(version))
         self.created = manifest.finished or manifest.created
-        self.weights = weights = weights_of(version, half, bases, report)
+        self.weights = weights
         sizes = sizes_of(self.columns)
         self._scorer = scorer = Scorer(version, weights.pull, sizes)
         self._rows: RowScorer | None = None
@@ -186,12 +180,3 @@ class Loaded:
 
     def _named(self, scored: Scored) -> dict[str, pa.Array]:
         return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))
-
-
-def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], report: Callable[[str], None]) -> ImageWeights:
-    """Return the rows of a version: over the images of another one, or from its own."""
-    found = overlaid(version, bases) if bases else None
-    if found is not None:
-        return found
-    images = images_of(version, half, report)
-    return ImageWeights(version, images, [None] * len(images))

@@ -10,14 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import XpsqlError
-from ..images.image import MappedRows
+from ..images.apart import weights_apart
+from ..images.image import ImageWeights, MappedRows
+from ..images.overlay import weights_of
 from .loaded import Loaded
 from .refusal import RequestError
 
 if TYPE_CHECKING:
     from ...warehouse.catalog import Catalog
+    from ...warehouse.version import Version
 
 POLL_SECONDS = 1.0
+PAUSE_SECONDS = 0.001
+"""After each piece of the follower's work, of a millisecond at most, so that on one core requests wait for no more of it."""
 STOP_SECONDS = 30.0
 
 BLOCKS = 64
@@ -34,7 +39,8 @@ class Served:
     """Models by name, each a version in memory; a thread follows the warehouse.
 
     A new version is loaded, its programs are compiled and it is warmed up with the last requests, while the old one still
-    serves; then one reference is swapped. A request keeps the version that it began with.
+    serves; then one reference is swapped. A request keeps the version that it began with, and the follower keeps the old one a
+    second longer, so that no request frees its memory.
 
     Args:
         models: of the warehouse.
@@ -42,24 +48,34 @@ class Served:
         number: the version of all of them; None for the one that is served: promoted, or the newest that is ready.
         report: called with each event, a line of text.
         half: rows are of 16 bits a float.
+        apart: rows of later versions are made ready by a process of its own; see weights_apart.
 
     Raises:
         ModelError, StatementError: a version is absent or cannot be loaded.
     """
 
-    def __init__(self, models: Catalog, names: Sequence[str], number: int | None, report: Report, half: bool = False) -> None:
-        self._models, self._number, self._report, self._half = models, number, report, half
+    def __init__(
+        self,
+        models: Catalog,
+        names: Sequence[str],
+        number: int | None,
+        report: Report,
+        half: bool = False,
+        apart: bool = False,
+    ) -> None:
+        self._models, self._number, self._report, self._half, self._apart = models, number, report, half, apart
+        self._stopping, self._old = threading.Event(), list[Loaded]()
         self._looked: dict[Loaded, int] = {}
         self._loaded: dict[str, Loaded] = {}
         self._failed: dict[str, str] = {}
         self.failures: dict[str, int] = {}
         self._recent: dict[str, deque[Replay]] = {}
         for name in names:
-            loaded = self._load(name, ())
+            with models.reading(name, number) as version:
+                loaded = Loaded(version, weights_of(version, half, (), report))
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
             self._recent[loaded.model.lower()] = deque(maxlen=RECENT)
-        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="xpsql serve: warehouse", daemon=True)
 
     def start(self) -> None:
@@ -98,14 +114,17 @@ class Served:
 
     def refresh(self) -> None:
         """Poll once for versions that replace the ones in memory, and swap them in."""
+        self._old.clear()
         for key, loaded in list(self._loaded.items()):
             try:
                 damaged = self._damage(loaded)
                 if damaged is None and self._is_current(loaded):
                     continue
                 fresh = self._load(loaded.model, () if damaged else loaded.weights.bases)
+                self._read(fresh)
                 self._warm(key, fresh)
                 self._loaded[key] = fresh
+                self._old.append(loaded)
             except (XpsqlError, OSError) as error:
                 self._note(key, loaded, str(error))
                 continue
@@ -124,15 +143,30 @@ class Served:
         """Verify some blocks of a version's images against their checksums; return a damaged image, which is removed."""
         first = self._looked.get(loaded, 0)
         self._looked[loaded] = first + BLOCKS if first + BLOCKS < loaded.weights.blocks else 0
-        if (path := loaded.weights.damage(range(first, first + BLOCKS))) is not None:
-            self._report(f"The image {path} is damaged and is made again.")
-            with suppress(OSError):
-                path.unlink()
-        return path
+        for block in range(first, min(first + BLOCKS, loaded.weights.blocks)):
+            if (path := loaded.weights.damage(range(block, block + 1))) is not None:
+                self._report(f"The image {path} is damaged and is made again.")
+                with suppress(OSError):
+                    path.unlink()
+                return path
+            self._stopping.wait(PAUSE_SECONDS)
+        return None
 
     def _load(self, name: str, bases: Sequence[MappedRows]) -> Loaded:
         with self._models.reading(name, self._number) as version:
-            return Loaded(version, self._report, self._half, bases)
+            return Loaded(version, self._weights(version, bases))
+
+    def _weights(self, version: Version, bases: Sequence[MappedRows]) -> ImageWeights:
+        if self._apart:
+            return weights_apart(version, self._half, bases, self._report, self._stopping)
+        return weights_of(version, self._half, bases, self._report)
+
+    def _read(self, fresh: Loaded) -> None:
+        """Bring the images of a version into memory."""
+        for pages in fresh.weights.pages():
+            pages.max()
+            if self._stopping.wait(PAUSE_SECONDS):
+                return
 
     def _warm(self, key: str, fresh: Loaded) -> None:
         """Warm up a version with the last requests, so that the pages and programs that they need are in memory."""
@@ -144,6 +178,8 @@ class Served:
 
     def _note(self, key: str, loaded: Loaded, problem: str) -> None:
         """Count a version that could not be loaded, and report it once."""
+        if self._stopping.is_set():
+            return
         self.failures[key] += 1
         if self._failed.get(key) != problem:
             self._failed[key] = problem

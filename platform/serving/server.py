@@ -21,6 +21,8 @@ HEADER_SECONDS, BODY_SECONDS = 65, 30
 connection that says nothing for 60 seconds, and expect the service to keep it longer."""
 BODIES_BYTES = 1 << 29
 """Of all bodies that are on their way."""
+SMALL_BYTES = BODIES_BYTES // CONNECTIONS
+"""A body that says that it is no longer is taken at once, not in pieces, each of which costs two turns of threads."""
 WITHOUT_BODY = ("GET", "HEAD")
 MOST_DIGITS = 16
 
@@ -137,22 +139,45 @@ class Bodies:
             RequestError: it is longer, takes too long, or comes while too many others do.
         """
         limits, length = self._service.limits, headers.get("content-length", "")
-        if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS:
-            limits.check_body(int(length))
-        pieces, size = [], 0
+        promised = int(length) if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS else None
+        if promised is not None:
+            limits.check_body(promised)
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                async for piece in protocol:
-                    size, self._held = size + len(piece), self._held + len(piece)
-                    limits.check_body(size)
-                    if self._held > BODIES_BYTES:
-                        raise RequestError(503, "The service receives as many bytes at once as it may. Try again later.")
-                    pieces.append(bytes(piece))
+                if promised is not None and promised <= SMALL_BYTES:
+                    return await self._at_once(protocol, promised)
+                return await self._in_pieces(protocol)
         except TimeoutError:
             raise RequestError(408, f"The body of the request was not complete after {BODY_SECONDS} s.") from None
+
+    async def _at_once(self, protocol: Any, size: int) -> bytes:
+        try:
+            self._hold(size)
+            return bytes(await protocol())
+        finally:
+            self._held -= size
+
+    async def _in_pieces(self, protocol: Any) -> bytes:
+        pieces, size = [], 0
+        try:
+            async for piece in protocol:
+                size += len(piece)
+                self._hold(len(piece))
+                self._service.limits.check_body(size)
+                pieces.append(bytes(piece))
         finally:
             self._held -= size
         return b"".join(pieces)
+
+    def _hold(self, size: int) -> None:
+        """Count bytes that are held.
+
+        Raises:
+            RequestError: they are too many.
+        """
+        self._held += size
+        if self._held > BODIES_BYTES:
+            raise RequestError(503, "The service receives as many bytes at once as it may. Try again later.")
 
 
 def give(protocol: Any, response: Response) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpsql
-from xpsql.platform.images import overlay
+from xpsql.platform.errors import ModelError
+from xpsql.platform.images import apart, overlay
+from xpsql.platform.images.apart import weights_apart
 from xpsql.platform.images.image import ImageWeights, images_of
 from xpsql.platform.images.layout import BLOCK, PAGE, RowColumn, damaged, in_memory, layout_of, placed
-from xpsql.platform.images.overlay import overlaid
+from xpsql.platform.images.overlay import overs_of
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps._native import Image
 from xpsql.platform.ps.messages import Pulled
@@ -23,6 +26,7 @@ from xpsql.platform.scoring.weights import Weights
 from xpsql.warehouse.version import Version
 
 QUERY = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 700 AS STRING) AS x, CAST(id % 13 AS STRING) AS y FROM range(3000)"
+WIDE = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x, id AS y FROM range(500)"
 KEYS = st.sets(st.integers(4, (1 << 64) - 1) | st.integers(7 << 54, (7 << 54) + 50), max_size=300)
 
 
@@ -124,16 +128,41 @@ def test_a_version_over_the_images_of_another_has_its_own_rows(
     session.sql("CONTINUE MODEL m AS SELECT 1 AS label, CAST(id % 9 + 690 AS STRING) AS x, 'new' AS y FROM range(90)")
     later = session.models.version("m")
     keys = all_keys(version, later)
-    found = overlaid(later, bases)
-    assert found is not None
-    same(found.pull(keys, len(keys)), Weights(later, 0, 1).pull(keys, len(keys)))
-    back = overlaid(version, images_of(later, False, print))  # rows that went
+    overs = overs_of(later, bases)
+    assert overs is not None
+    same(ImageWeights(later, bases, overs).pull(keys, len(keys)), Weights(later, 0, 1).pull(keys, len(keys)))
+    images = images_of(later, False, print)
+    back = overs_of(version, images)  # rows that went
     assert back is not None
-    same(back.pull(keys, len(keys)), Weights(version, 0, 1).pull(keys, len(keys)))
+    same(ImageWeights(version, images, back).pull(keys, len(keys)), Weights(version, 0, 1).pull(keys, len(keys)))
     monkeypatch.setattr(overlay, "MOST_SHARE", 0.001)
-    assert overlaid(later, bases) is None, "more differs than pays"
+    assert overs_of(later, bases) is None, "more differs than pays"
     session.sql(f"TRAIN MODEL other USING xftrl AS {QUERY}")
-    assert overlaid(session.models.version("other"), bases) is None, "it has other tables"
+    assert overs_of(session.models.version("other"), bases) is None, "it has other tables"
+
+
+def test_a_process_of_its_own_gives_the_same(session: xpsql.Session, version: Version, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "SMALL_ROWS", 0)
+    session.sql(f"TRAIN MODEL wide USING xftrl AS {WIDE}")
+    session.sql(f"CONTINUE MODEL wide AS {WIDE} WHERE id < 9")
+    first, second = (session.models.version("wide", number) for number in (1, 2))
+    reported: list[str] = []
+    bases = images_of(first, False, reported.append)
+    keys = all_keys(first, second)
+    over = weights_apart(second, False, bases, reported.append, threading.Event())
+    assert over.bases == tuple(bases), "little differs"
+    same(over.pull(keys, len(keys)), Weights(second, 0, 1).pull(keys, len(keys)))
+    made = weights_apart(second, False, images_of(version, False, print), reported.append, threading.Event())
+    assert [base.path for base in made.bases] == [second.folder / "serving" / "rows.bin"], "other tables"
+    same(made.pull(keys, len(keys)), Weights(second, 0, 1).pull(keys, len(keys)))
+    assert reported == []
+    ended = threading.Event()
+    ended.set()
+    with pytest.raises(ModelError, match=r"The process that makes images ended with -?[0-9]+: "):
+        weights_apart(second, False, bases, reported.append, ended)
+    monkeypatch.setattr(apart, "MOST_SECONDS", -1)
+    late = weights_apart(second, False, bases, reported.append, threading.Event())
+    assert late.bases == tuple(bases), "this process does it"
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "header", "columns", "primes"])

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 import xpsql
+from xpsql.platform.images.overlay import weights_of
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.http import Response, Service
+from xpsql.platform.serving.loaded import Loaded
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
+from xpsql.warehouse.version import Version
 
 LOG = """
 SELECT id, CAST(id % 3 = 0 AS INT) AS click, concat('u', id % 11) AS user, CAST(id % 7 AS BIGINT) AS ad, id % 2 = 0 AS mobile,
@@ -35,6 +38,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
             "TRAIN MODEL deep USING xnn (hidden = 4, dim = 2) LABEL click AS SELECT click, user, ad, tags, price FROM log"
         )
         yield session
+
+
+def loaded_of(version: Version) -> Loaded:
+    return Loaded(version, weights_of(version, False, (), print))
 
 
 def failing() -> None:

@@ -107,20 +107,28 @@ class Body:
         if self.stops:
             await asyncio.Event().wait()
 
+    async def __call__(self) -> bytes:
+        return b"".join([piece async for piece in self])
+
 
 def test_bodies_have_a_deadline_and_take_so_much_memory_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = server.Bodies(Service(served, RequestLimits(body_bytes=10), None, None, failing))
 
-    async def received(pieces: list[bytes], stops: bool = False) -> bytes:
-        return await bodies.received(Body(pieces, stops), {})
+    async def received(pieces: list[bytes], stops: bool = False, **headers: str) -> bytes:
+        return await bodies.received(Body(pieces, stops), {name.replace("_", "-"): value for name, value in headers.items()})
 
     assert asyncio.run(received([b"12345", b"67890"])) == b"1234567890"
+    assert asyncio.run(received([b"12345", b"67890"], content_length="10")) == b"1234567890"
+    with pytest.raises(RequestError, match="may have 10 bytes"):
+        asyncio.run(received([], content_length="11"))
     with pytest.raises(RequestError, match="may have 10 bytes"):
         asyncio.run(received([b"12345", b"678901"]))
     monkeypatch.setattr(server, "BODY_SECONDS", 0.01)
     with pytest.raises(RequestError, match="was not complete") as late:
         asyncio.run(received([b"12345"], stops=True))
     assert late.value.status == 408
+    with pytest.raises(RequestError, match="was not complete"):
+        asyncio.run(received([b"12345"], stops=True, content_length="10"))
     monkeypatch.setattr(server, "BODIES_BYTES", 15)
     monkeypatch.setattr(server, "BODY_SECONDS", SECONDS)
 
@@ -130,6 +138,8 @@ def test_bodies_have_a_deadline_and_take_so_much_memory_at_once(served: Served, 
         with pytest.raises(RequestError, match="as many bytes at once") as busy:
             await received([b"123456"])
         assert busy.value.status == 503
+        with pytest.raises(RequestError, match="as many bytes at once"):
+            await received([b"123456"], content_length="6")
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpsql
-from tests.serving.conftest import COLUMNS, LOG, ROW
+from tests.serving.conftest import COLUMNS, LOG, ROW, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.inputs import Input
@@ -52,7 +52,7 @@ def loaded(request: pytest.FixtureRequest, session: xpsql.Session) -> Loaded:
         model, _, settings = using.partition(" WITH ")
         extra = f"WITH {settings}" if settings else ""
         session.sql(f"TRAIN MODEL {request.param} USING {model} IGNORE ({', '.join(ignored)}) {extra} AS SELECT * FROM log")
-    return Loaded(session.models.version(request.param), print)
+    return loaded_of(session.models.version(request.param))
 
 
 def same(found: dict[str, pa.Array] | None, wanted: dict[str, pa.Array]) -> None:
@@ -125,7 +125,7 @@ def test_batches_of_a_network_that_are_made_natively_are_those_of_a_table(sessio
     ignored = "id" if "buy" in using else "id, buy"
     extra = f"WITH {settings}" if settings else ""
     session.sql(f"TRAIN OR REPLACE MODEL net USING {using} IGNORE ({ignored}) {extra} AS SELECT * FROM log")
-    loaded = Loaded(session.models.version("net"), print)
+    loaded = loaded_of(session.models.version("net"))
     rows = [written(row) for row in rows_of(session, 40).to_pylist()]
     rows[3] |= {"day": None, "words": None, "tags": None, "user": None, "ad": None, "price": None, "vector": None}
     for count in (1, 16, 40):
@@ -163,7 +163,7 @@ def ctr(session: xpsql.Session) -> Loaded:
     session.sql(
         f"TRAIN OR REPLACE MODEL ctr USING fm (dim = 2) LABEL click AS SELECT click, {', '.join(COLUMNS)}, small FROM log"
     )
-    return Loaded(session.models.version("ctr"), print)
+    return loaded_of(session.models.version("ctr"))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_what_is_of_another_type_is_left_to_who_casts_it(ctr: Loaded, name: str,
 
 def test_decimals_are_scored_by_way_of_a_table(session: xpsql.Session) -> None:
     session.sql("TRAIN MODEL cost USING xftrl LABEL click AS SELECT click, ad, CAST(price AS DECIMAL(9,2)) AS price FROM log")
-    loaded, row = Loaded(session.models.version("cost"), print), {"ad": 3, "price": 1.5}
+    loaded, row = loaded_of(session.models.version("cost")), {"ad": 3, "price": 1.5}
     assert loaded.predict_objects([row], None) is None
     assert len(loaded.predict(of_rows([row], {}, loaded.inputs))["predicted_click"]) == 1
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.serving.conftest import Client, failing
+from tests.serving.conftest import Client, failing, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving import instances
@@ -197,7 +197,7 @@ def test_rows_of_16_bits_are_near_those_of_32(own: xpsql.Session) -> None:
 def test_every_program_is_compiled_before_a_version_serves(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     from xpsql.platform.training.compiled import compilations
 
-    loaded = Loaded(session.models.version("deep", None), print)
+    loaded = loaded_of(session.models.version("deep", None))
     compiled: list[float] = []
     with compilations(compiled.append):
         for count in (1, 2, 16, 17, 100, 129, 1000, 1500):

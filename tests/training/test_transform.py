@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.serving.conftest import Client, failing
+from tests.serving.conftest import Client, failing, loaded_of
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.keys import keys_of
-from xpsql.platform.serving.loaded import Loaded
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.request_log import KEYS_COLUMN, Entry, rows_of
 from xpsql.platform.serving.served import Served
@@ -169,7 +168,7 @@ def test_the_service_takes_raw_columns(session: xpsql.Session) -> None:
 
 def test_what_is_logged_is_raw_and_its_keys_are_those_that_were_scored(session: xpsql.Session) -> None:
     with session.models.reading("ctr", None) as version:
-        loaded = Loaded(version, print)
+        loaded = loaded_of(version)
     raw = session.sql(f"SELECT {', '.join(RAW)} FROM log LIMIT 5").arrow()
     table = pa.table({column.name: raw.column(column.name) for column in loaded.inputs})
     logged = rows_of(Entry(loaded, lambda: table, loaded.predict(table), datetime(2024, 1, 1, tzinfo=UTC), 0.0))

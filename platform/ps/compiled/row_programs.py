@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ...operators.base import Rows
 from .._native import Arguments, put_rows
+from ..messages import OFFERED
 from .program import Given, Inputs, Program
-from .table_programs import DRAWN, OFFERED, Programs
+from .table_programs import DRAWN, Programs
 
 KEPT = 32  # of recent trainings: a CONTINUE traces nothing
 ADDED = {"count": "@counts", "shows": "@counts", "clicks": "@clicks"}  # what a push adds to which statistic

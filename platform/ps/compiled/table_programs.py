@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...operators.base import Context, Operator, Rows, TableSpec, updated
+from ..messages import OFFERED
 from .program import Given, Inputs, Program, returned
 
-OFFERED = "offered"  # the column of what the chain's operators offer, kept with w for readers
 STATISTICS = ("count", "updates", "shows", "clicks", "last_seen")
 BLOCK_ROWS = 64
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.serving.conftest import loaded_of
 from tests.training.log import write
 from xpsql import algorithms
 from xpsql.algorithms.inputs import ArraySlot
@@ -129,7 +130,7 @@ def test_a_service_and_an_export_predict_what_ml_predict_does(
 ) -> None:
     monkeypatch.setattr(loaded, "BATCH_SIZES", (64,))
     expected = rows(session, "SELECT * FROM ML.PREDICT(MODEL m, TABLE day2)")[:50]
-    model = loaded.Loaded(session.models.find("m", None), print)
+    model = loaded_of(session.models.find("m", None))
     given = [{"genre": row["genre"], "frames": row["frames"]} for row in expected]
     table = pa.table({column.name: column.array([row[column.name] for row in given]) for column in model.inputs})
     found = model.predict(table)["predicted_label"].to_pylist()
