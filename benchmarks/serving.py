@@ -2,8 +2,8 @@
 
     python -m benchmarks.serving DATA WAREHOUSE SECONDS
 
-DATA is a file of the log, on all of which a model is trained. Requests go through loopback only, a few seconds at each rate. A
-latency is from when a request should have been sent to when its answer is there, so that one that waits for the one before it
+DATA is a file of the log, on all of which a model is trained. Requests go through loopback only, a few seconds at each rate.
+A latency is from when a request should have been sent to when its answer is there, so that one that waits for the one before it
 counts as late. Printed: `value unit name`, a line each.
 """
 
@@ -13,20 +13,20 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .load import SERVICE_CORE, latencies, on_core, posted
+
 TRAIN = "TRAIN OR REPLACE MODEL m USING xftrl IGNORE (ts) AS SELECT * FROM parquet.`{data}`"
 ARROW = "application/vnd.apache.arrow.stream"
 PATH = "/v1/models/m:predict"
-BODIES, CANDIDATES, CONNECTIONS = 200, 100, 8
+BODIES, CANDIDATES = 200, 100
 RATES = {"JSON, one row": (500, 2000), "Arrow, 100 rows": (200, 500), "JSON, a context and 100 candidates": (50, 100)}
 OWN_COLUMNS = 9
 """Columns that each candidate has of its own; the others are the context's."""
@@ -66,71 +66,27 @@ def alone(handle: Callable[[str, bytes], int], kind: str, requests: Sequence[byt
     return answered / spent
 
 
-def latencies(port: int, kind: str, requests: Sequence[bytes], rate: float, seconds: float, path: str = PATH) -> list[float]:
-    """Return the seconds that each request took from when it was due, at a constant rate over a few connections."""
-    due, taken, lock = count(), list[float](), threading.Lock()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: "
-    whole = [f"{head}{len(body)}\r\n\r\n".encode() + body for body in requests]
-    start, total = time.perf_counter() + 0.1, int(rate * seconds)
-
-    def ask() -> None:
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.settimeout(60)
-            while (number := next(due)) < total:
-                at = start + number / rate
-                time.sleep(max(0.0, at - time.perf_counter()))
-                connection.sendall(whole[number % len(whole)])
-                answered(connection)
-                with lock:
-                    taken.append(time.perf_counter() - at)
-
-    threads = [threading.Thread(target=ask) for _ in range(CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(taken) != total:
-        raise RuntimeError(f"{total - len(taken)} of {total} requests were not answered")
-    return taken
-
-
-def answered(connection: socket.socket) -> None:
-    """Read an answer, which must be a good one."""
-    data = connection.recv(1 << 16)
-    while b"\r\n\r\n" not in data:
-        data += more(connection)
-    head, _, body = data.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        raise RuntimeError(f"the service answered {head[:80]!r}")
-    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-    size = int(fields[b"content-length"])
-    while len(body) < size:
-        body += more(connection)
-
-
-def more(connection: socket.socket) -> bytes:
-    data = connection.recv(1 << 16)
-    if not data:
-        raise RuntimeError("the service closed a connection")
-    return data
-
-
 @contextmanager
-def service(warehouse: str, model: str = "m") -> Iterator[int]:
-    """Serve a model, and give the port once it listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    command = [sys.executable, "-m", "xpsql", "serve", model, "--warehouse", warehouse, "--port", str(port)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+def service(warehouse: str, *models: str) -> Iterator[int]:
+    """Serve models on one core, and give the port once it listens."""
+    port = free_port()
+    command = [sys.executable, "-m", "xpsql", "serve", *models, "--warehouse", warehouse, "--port", str(port)]
+    with on_core(SERVICE_CORE):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    with process:
         assert process.stderr is not None
         try:
-            if not any(line.startswith(f"Serving {model} ") for line in process.stderr):
+            if not any(line.startswith(f"Serving {models[0]} ") for line in process.stderr):
                 raise RuntimeError("the service ended before it listened")
             yield port
         finally:
             process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def main(data: str, warehouse: str, seconds: str) -> None:
@@ -157,11 +113,12 @@ def main(data: str, warehouse: str, seconds: str) -> None:
     for name, (kind, requests, each) in asked.items():
         rate = alone(handle, kind, requests, float(seconds))
         print(f"{rate * each:.0f} rows/s {name}: HTTP layer, a CPU second")
-    with service(warehouse) as port:
+    with service(warehouse, "m") as port:
         for name, (kind, requests, _) in asked.items():
-            latencies(port, kind, requests, RATES[name][0], 0.5)  # not counted
+            whole = posted(PATH, kind, requests)
+            latencies(port, whole, RATES[name][0], 0.5)  # not counted
             for rate in RATES[name]:
-                taken = np.array(latencies(port, kind, requests, rate, float(seconds))) * 1e3
+                taken = latencies(port, whole, rate, float(seconds)) * 1e3
                 for part in (50, 99):
                     print(f"{np.percentile(taken, part):.2f} ms {name}, {rate} requests/s: p{part}")
 

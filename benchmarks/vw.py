@@ -21,6 +21,11 @@ def score(data: Path, model: Path, predictions: Path) -> list[str]:
     return command(f"-t -d {data} -i {model} -p {predictions} --quiet")
 
 
+def serve(model: Path, port: int) -> list[str]:
+    """Return the command that answers lines with predictions, until it is killed."""
+    return command(f"--daemon --foreground --port {port} -t -i {model} --quiet")
+
+
 def command(options: str) -> list[str]:
     return [sys.executable, "-m", "benchmarks.vw", options]
 
@@ -28,4 +33,7 @@ def command(options: str) -> list[str]:
 if __name__ == "__main__":
     from vowpalwabbit import pyvw
 
-    pyvw.Workspace(sys.argv[1]).finish()
+    workspace = pyvw.Workspace(sys.argv[1])
+    if "--daemon" in sys.argv[1]:
+        workspace.run_parser()
+    workspace.finish()
