@@ -38,7 +38,7 @@ from .compaction import Compactor
 from .increment import Increment
 from .publication import Moment, Publisher
 from .publish import RETAINED
-from .workers import ResidentWorkers
+from .workers import ResidentWorkers, promptly
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -198,17 +198,18 @@ class Resident:
         self._close_checkpoints()
         self._feed_one(new)  # before the old one ends: to ask a stream takes long, and what came is read while workers end it
         old.close(new)
-        while (arrived := self._workers.arrived(new, FEED_SECONDS)) is None:
-            self._check()
-            self._tell()
-        moment = self._publisher.take(self._shards, self._compactor.room)
-        for number, shard in self._shards.items():
-            shard.watermarks = Watermarks.fresh(slices_of(number, len(self._shards)), shard.dense.names, new.epoch)
-        self._learned += old.examples
-        old.reporter.over = True
-        self._watch(new)
-        self._increment, self._published = new, time.monotonic()
-        new.opened.set()
+        with promptly():
+            while (arrived := self._workers.arrived(new, FEED_SECONDS)) is None:
+                self._check()
+                self._tell()
+            moment = self._publisher.take(self._shards, self._compactor.room)
+            for number, shard in self._shards.items():
+                shard.watermarks = Watermarks.fresh(slices_of(number, len(self._shards)), shard.dense.names, new.epoch)
+            self._learned += old.examples
+            old.reporter.over = True
+            self._watch(new)
+            self._increment, self._published = new, time.monotonic()
+            new.opened.set()
         stood = time.monotonic() - arrived
         self._publishing = self._writer.submit(self._written, old, moment, f"; learning stood still for {1000 * stood:.0f} ms")
         self._increments = [old, new]

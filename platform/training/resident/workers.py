@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,18 @@ from ..prepared import Prepared
 from .increment import Increment
 
 Item = Batch | End | Increment
+SWITCH_SECONDS = 0.0005
+
+
+@contextmanager
+def promptly() -> Iterator[None]:
+    """Let threads hand over the interpreter ten times sooner for the length of a block, for which workers stand still."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class ResidentWorkers:
