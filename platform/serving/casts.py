@@ -19,7 +19,7 @@ from ..spark_types import type_words
 Cast = Callable[[Any], Any]
 
 INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
-NUMBER = re.compile(r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?|NaN|Infinity)\s*")
+NUMBER = re.compile(r"\s*+[+-]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?|NaN|Infinity)\s*")
 DATE = re.compile(r"\s*([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})\s*")
 TRUE, FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 PLAIN_FROM, PLAIN_BELOW = 1e-3, 1e7

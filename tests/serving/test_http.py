@@ -164,6 +164,23 @@ def test_limits_are_checked_before_a_body_is_parsed(served: Served) -> None:
     assert brackets.status == 200, "brackets in strings are no nesting"
 
 
+@pytest.mark.parametrize("escaped", ["", "\\n"])
+def test_brackets_are_counted_outside_of_strings(client: Client, escaped: str) -> None:
+    rows = [{**ROW, "user": f"]}}[[ {escaped}", "words": {"w{": 1}}] * 20
+    assert len(client.predict({"instances": rows})) == 20
+    deep = json.dumps({"instances": [{**ROW, "user": "]" * 99 + escaped}]}).replace('"tags": [', '"tags": ' + "[" * 17)
+    assert "nested deeper than 16" in client.problem(PREDICT, deep.encode())
+
+
+LONG = 1 << 20
+DIGITS = json.dumps({"instances": [{**ROW, "price": "1" * LONG + "x"}]}).encode()
+
+
+@pytest.mark.parametrize("body", [b"[" * 17 + b'"' + b'\\"' * LONG, DIGITS])
+def test_a_body_is_refused_in_a_time_that_its_length_explains(client: Client, body: bytes) -> None:
+    assert client.post(PREDICT, body).status == 400
+
+
 def test_a_compressed_stream_is_refused(client: Client, rows: pa.Table) -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
