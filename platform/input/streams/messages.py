@@ -133,7 +133,7 @@ def begun_at(settings: ClientSettings, ranges: Sequence[MessageRange]) -> list[i
         for some in one_of_each(ranges):
             client.assign([TopicPartition(one.topic, one.partition, one.start) for one in some.values()])
             while some and (message := client.poll(max(0.0, deadline - time.monotonic()))) is not None:
-                wanted = some.pop(message.partition(), None)
+                wanted = some.pop(-1 if (number := message.partition()) is None else number, None)
                 if wanted is not None and message.error() is None:
                     found[wanted] = max(0, message.timestamp()[1])
     finally:
