@@ -8,6 +8,14 @@ from contextlib import ExitStack, closing
 import pytest
 
 from tests.streams.broker import REAL, Broker, MockCluster
+from xpsql.platform.input.streams import messages
+
+
+@pytest.fixture(autouse=True)
+def _asks_no_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mock cluster does not say whether a topic is compacted."""
+    if not REAL:
+        monkeypatch.setattr(messages, "POLICY_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="session")

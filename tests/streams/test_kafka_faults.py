@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, Message
+from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource
 
 import xpsql
 from tests.forkserver import CONTEXT
@@ -19,8 +21,9 @@ from tests.streams.topics import SCHEMA, messages, more, produced, stream
 from tests.training.log import log
 from xpsql.platform.errors import DataError, TrainingError
 from xpsql.platform.input.streams import messages as reading
-from xpsql.platform.input.streams.kafka_options import ClientSettings
+from xpsql.platform.input.streams.kafka_options import ClientSettings, KafkaOptions
 from xpsql.platform.input.streams.messages import begun_at, offsets, read_range, sorted_out
+from xpsql.platform.input.streams.topic import TopicStream
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.manifest import MessageRange
 
@@ -169,6 +172,25 @@ def test_a_topic_that_may_not_be_read_is_an_error() -> None:
         DataError, match="does not give offsets 5 to 9 of partition 0 of topic t: Broker: Topic authorization failed"
     ):
         sorted_out(came, MessageRange("t", 0, 5, 10), [].append)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete"])
+def test_a_topic_that_is_compacted_is_refused(broker: Broker, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    topic, options = produced(broker, 10), KafkaOptions(bootstrap_servers=broker.bootstrap)
+
+    def described(_: AdminClient, resources: list[ConfigResource], **__: Any) -> dict[ConfigResource, Any]:
+        answer: Future[dict[str, ConfigEntry]] = Future()
+        answer.set_result({"cleanup.policy": ConfigEntry("cleanup.policy", policy)})
+        return dict.fromkeys(resources, answer)
+
+    monkeypatch.setattr(AdminClient, "describe_configs", described)
+    strict, forgiving = (TopicStream(topic, options, Path(), forgives) for forgives in (False, True))
+    assert len(forgiving.news({})) == 1
+    if policy == "delete":
+        assert len(strict.news({})) == 1
+        return
+    with pytest.raises(DataError, match=rf"Topic {topic} is compacted \(cleanup\.policy\): .* deleted by time alone"):
+        strict.news({})
 
 
 def test_the_schema_of_tests_has_the_columns_that_they_select() -> None:

@@ -24,6 +24,8 @@ AGAIN_SECONDS = 0.2
 PEEK_SECONDS = 5.0
 """How long the first messages of ranges may take together."""
 AT_ONCE = 40_000
+POLICY_SECONDS = 1.0
+"""How long brokers may take to say whether a topic is compacted; librdkafka's mock cluster does not say."""
 READ: Mapping[str, int] = MappingProxyType({})
 PEEK: Mapping[str, int] = MappingProxyType(
     {"queued.min.messages": 1, "fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 10, "max.partition.fetch.bytes": 1 << 14}
@@ -120,6 +122,21 @@ def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, 
                 raise
             client.list_topics(partition.topic, timeout=max(1.0, deadline - time.monotonic()))
             time.sleep(AGAIN_SECONDS)
+
+
+def is_compacted(settings: ClientSettings, topic: str) -> bool:
+    """Return whether brokers say that a topic is compacted; False where they do not tell: whoever asks needs a right to."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+    client = AdminClient({**settings.values, "log_level": 0, "error_cb": lambda error: None})
+    try:
+        (answer,) = client.describe_configs(
+            [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=POLICY_SECONDS
+        ).values()
+        return "compact" in answer.result(2 * POLICY_SECONDS)["cleanup.policy"].value
+    except (KafkaException, KeyError, TimeoutError):
+        return False
 
 
 def begun_at(settings: ClientSettings, ranges: Sequence[MessageRange]) -> list[int]:

@@ -13,7 +13,7 @@ from ...engines.base import Scan
 from ...errors import DataError, StatementError
 from .base import Position
 from .kafka_options import KafkaOptions, check_settings, settings_of
-from .messages import Offsets, begun_at, offsets
+from .messages import Offsets, begun_at, is_compacted, offsets
 
 RANGE_MESSAGES = 122_880
 """The most messages of a split: as many rows as a row group of a table has, so that both are cut alike."""
@@ -68,6 +68,11 @@ class TopicStream:
         next."""
         found, learned = offsets(self._settings, self._topic), known(position)
         self._check(found, learned)
+        if not learned and not self._forgives and is_compacted(self._settings, self._topic):
+            raise DataError(
+                f"Topic {self._topic} is compacted (cleanup.policy): a training that is resumed may find fewer messages than "
+                "it had. Learn from a topic whose messages are deleted by time alone; WITH (data_loss = 'continue') begins."
+            )
         arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
         ranges = cut(self._topic, [one for one in arrived if one.start < one.stop])
         if len({one.partition for one in ranges}) < 2:
