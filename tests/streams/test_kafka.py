@@ -222,6 +222,7 @@ def test_the_partition_that_is_furthest_behind_is_next(
     place = TopicStream(topic, options(broker), Path(), False)
     expected = [(0, 0), (1, 0), (0, 100), (0, 200)]
     assert [(split.partition, split.start) for split in map(as_range, place.news({}))] == expected
+    assert place.news({"offsets": {"0": 300}, "messages": 300}) == [MessageRange(topic, 1, 0, 100)]  # a new partition
     train(session, stream(broker, topic))
     assert session.sql(ROWS).arrow()["count"][0].as_py() == 400
     same = cut("t", [Arrived(0, 1000, 1200), Arrived(1, 5, 155)])
