@@ -25,7 +25,7 @@ from benchmarks.process import Measured, cores, measure, middle
 from benchmarks.scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
 from benchmarks.transport_figures import round_trips, shards
 
-QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000
+QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS, CHECKED_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000, 2_000_000
 # Each with the least rows/s; see docs/benchmarks.md for whose figures these are.
 ALGORITHMS: dict[str, float | None] = {"fm": 108_000, "ffm": None, "xnn": 70_000, "xnn (dim = 16)": 58_000}
 SEQUENCES = 100_000
@@ -310,6 +310,15 @@ def checkpoints(run: Run) -> Iterator[Figure]:
     yield Figure("checkpoints every 10 s: times the CPU seconds", every.cpu_seconds / without.cpu_seconds, "x")
 
 
+def checksums(run: Run) -> Iterator[Figure]:
+    """Checksums of rows, beside reading those from memory."""
+    rows, folder = QUICK_ROWS if run.quick else CHECKED_ROWS, run.folder / "checksums"
+    command = [sys.executable, "-m", "benchmarks.checksums", str(rows), folder, str(run.rounds)]
+    for line in measure(command).output.splitlines():
+        value, unit, name = line.split(maxsplit=2)
+        yield Figure(name, float(value), unit, 3.0 if unit == "%" else None, at_least=False)
+
+
 def spark(run: Run) -> Iterator[Figure]:
     """Spark on this machine."""
     with cores(2):
@@ -382,6 +391,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "lifecycle": lifecycle,
     "transport": transport,
     "checkpoints": checkpoints,
+    "checksums": checksums,
     "spark": spark,
     "solver": solver,
     "words": words,

@@ -15,7 +15,7 @@ from ..platform.errors import DataError, StatementError, XpsqlError
 from .durable import clear, storing, sync_names, sync_tree
 from .files import VersionFiles
 from .locks import Lock
-from .manifest import Manifest, write_manifest
+from .manifest import XXH3, Manifest, write_manifest
 from .stored import collected
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
@@ -121,7 +121,10 @@ class Draft(VersionFiles):
             sync_names(self.folder, self.folder.parents[2])
         begun = self.manifest.examples_total
         total = begun + manifest.examples
-        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))
+        requires = tuple(sorted({*manifest.requires, XXH3}))
+        self._end(
+            dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files, requires=requires)
+        )
         self._open = False  # the version exists, whatever happens to files that it makes obsolete
         try:
             clear_checkpoints(self.manifest, self.folder)

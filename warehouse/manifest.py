@@ -22,7 +22,8 @@ from .stored import FileEntry, VectorsEntry, check_files
 
 FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
 CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
-FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA})
+XXH3 = "xxh3"  # checksums of files are
+FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA, XXH3})
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
 R = TypeVar("R")

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..platform.errors import ModelError
 
@@ -37,7 +36,7 @@ class Block(NamedTuple):
     Attributes:
         first, stop: its rows have keys of the slices first to stop - 1; 0 and 1024 where it may have any.
         size: bytes.
-        checksum: XXH64 with seed 0, 16 hexadecimal digits.
+        checksum: in hexadecimal digits: 32 of XXH3, or 16 of XXH64 that an older xpsql wrote; see `matches`.
     """
 
     first: int
@@ -57,7 +56,7 @@ class Block(NamedTuple):
         """
         slices, size, checksum = text.split(" ")
         first, stop = map(int, slices.split("-"))
-        if not 0 <= first <= stop <= NUM_SLICES or int(size) < 1 or len(checksum) != 16:
+        if not 0 <= first <= stop <= NUM_SLICES or int(size) < 1 or len(checksum) not in (16, 32):
             raise ValueError(f"a block is 'first-stop size checksum', got {text!r}")
         return cls(first, stop, int(size), checksum)
 
@@ -180,7 +179,7 @@ class Checked(io.RawIOBase):
         if number != self._number:
             block, start = self._blocks[number], self._starts[number]
             content = read_at(self._file.fileno(), block.size, start)
-            if checksum(content) != block.checksum:
+            if not matches(content, block.checksum):
                 raise OSError(f"its bytes {start:,} to {start + block.size:,} have another checksum than those written")
             self._number, self._held = number, memoryview(content)
         return self._held
@@ -194,12 +193,18 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
     return content
 
 
-def checksum(content: bytes | NDArray[np.uint8]) -> str:
-    """Return the XXH64 of bytes, 16 hexadecimal digits."""
-    from ..platform.ps._native import hash_bytes  # a library, which few statements need
+def checksum(content: bytes | memoryview) -> str:
+    """Return the XXH3 of bytes, of 128 bits: 32 hexadecimal digits."""
+    import xxhash  # a library, which few statements need
 
-    hashed = hash_bytes(np.array([0, len(content)], np.int64), np.frombuffer(content, np.uint8), seeds=0)
-    return f"{int(hashed[0]):016x}"
+    return xxhash.xxh3_128_hexdigest(content)
+
+
+def matches(content: bytes | memoryview, written: str) -> bool:
+    """Return whether bytes have a checksum, whose number of digits says of which kind it is."""
+    import xxhash
+
+    return (checksum(content) if len(written) == 32 else xxhash.xxh64_hexdigest(content)) == written
 
 
 def seal(path: Path, rows: int, runs: Sequence[tuple[int, int, int]]) -> None:

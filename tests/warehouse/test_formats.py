@@ -20,6 +20,7 @@ from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.scoring.weights import Weights
 from xpsql.warehouse import stored
 from xpsql.warehouse.manifest import FORMAT, Manifest, read_manifest, write_manifest
+from xpsql.warehouse.stored import checksum, matches
 from xpsql.warehouse.version import Version
 
 KEPT = sorted(path for path in (Path(__file__).parent / "formats").iterdir() if path.name.isdigit())
@@ -178,6 +179,13 @@ def test_no_byte_of_a_version_changes_unnoticed(warehouse: Path) -> None:
                         part.check()
                     flip(part.path, at)
                 assert part.check() == part.path.stat().st_size
+
+
+def test_checksums_of_both_kinds_are_compared() -> None:
+    older = "44bc2cf5ad770999"  # XXH64 of "abc", of the specification's reference implementation
+    for written in (older, checksum(b"abc")):
+        assert matches(b"abc", written)
+        assert not matches(b"abd", written)
 
 
 def test_check_model_lists_what_is_whole_and_what_is_damaged(warehouse: Path) -> None:
