@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test test-torch oldest check docs bench chaos fuzz simulate sanitize format clean
+.PHONY: demo test test-slow test-torch oldest check docs bench chaos fuzz simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -39,8 +40,11 @@ demo: $(VENV)/.demo  ## Train on all flights that left New York in 2013, from SQ
 	rm -rf demo_warehouse
 	$(BIN)/xpsql run examples/flights.sql -D data=demo_data --warehouse demo_warehouse
 
-test: $(VENV)/.dev  ## Run every test, three files at a time.
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+test: $(VENV)/.dev  ## Run every test but the slow ones, three files at a time.
+	$(BIN)/python $(PYTEST) -m 'not slow'
+
+test-slow: $(VENV)/.dev  ## Run the tests that start clusters and builds, or kill processes: `SLOW` of tests/conftest.py.
+	$(BIN)/python $(PYTEST) -m slow
 
 test-torch: $(VENV)/.torch  ## Run the tests of networks in PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
 	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py
@@ -49,7 +53,7 @@ oldest:  ## Run every test on the oldest versions of packages that pyproject.tom
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet uv
 	$(VENV)-oldest/bin/uv pip install --quiet --python $(VENV)-oldest/bin/python --resolution lowest-direct --editable '.[dev,examples]'
-	$(VENV)-oldest/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -W default
+	$(VENV)-oldest/bin/python $(PYTEST) -W default
 
 check: $(VENV)/.dev  ## Lint, format and types.
 	$(BIN)/ruff check .

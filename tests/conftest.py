@@ -40,15 +40,22 @@ def pytest_configure(config: pytest.Config) -> None:
         java.begin_archive()
 
 
-LONGEST = [
-    "simulation/test_simulation",
-    "test_wheel",
+SLOW = [
+    "chaos/test_spark",
+    "chaos/test_embedded",
+    "clusters/test_clusters",
+    "portable/test_round_trip",
     "examples/test_plugin",
     "examples/test_flights",
-    "clusters/test_clusters",
-    "chaos/test_spark",
+    "benchmarks/test_benchmarks",
+    "test_wheel",
+    "training/test_gate_kill",
+]
+"""Files that start clusters, builds and processes of their own, or kill processes: `make test-slow` runs these, `make test` all others."""
+
+LONGEST = [
+    "simulation/test_simulation",
     "cli/test_process",
-    "portable/test_round_trip",
     "training/test_train",
     "training/test_delta",
     "training/test_bad_input",
@@ -59,12 +66,17 @@ LONGEST = [
     "algorithms/test_spark",
     "training/test_resume",
 ]
-"""Files that take longest, in this order, before all others: so all processes of `make test` are busy to the end."""
+"""Files that take longest, in this order, before all others: so all processes are busy to the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    places = {Path(__file__).parent / f"{name}.py": number for number, name in enumerate(LONGEST)}
+    here = Path(__file__).parent
+    places = {here / f"{name}.py": number for number, name in enumerate(SLOW + LONGEST)}
+    assert all(path.exists() for path in places), "SLOW or LONGEST names a file that is not there"
     items.sort(key=lambda item: places.get(item.path, len(places)))
+    for item in items:
+        if places.get(item.path, len(SLOW)) < len(SLOW):
+            item.add_marker("slow")
 
 
 MASTER = "local[6]"  # room for three shards and three workers at once
