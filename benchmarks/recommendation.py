@@ -1,26 +1,28 @@
-"""SLRM and XSVD on bought groceries, beside popularity, item-kNN, EASE and ALS: recall and NDCG of the last item of each user.
+"""SLRM and XSVD on what people bought and watched, beside popularity, item-kNN, EASE, ALS and BPR, each tuned alike.
 
-    python -m benchmarks.recommendation FOLDER
-    python -m benchmarks.recommendation FOLDER choose
+    python -m benchmarks.recommendation FOLDER LOG [METHOD ...]
 
-FOLDER has `amazon_grocery_rechorus/train.csv.gz`: user_id, item_id and time, separated by tabs. The last item of each user is
-left out and looked for among all items but those that the user has. implicit is of the extra `bench`. The second form prints
-the quality of rates and passes of xsvd where the last item but one is left out and looked for, and the last one is nowhere,
-by which the statement below was chosen.
+FOLDER has the logs, LOG is one of them: groceries or games (Amazon), videos (KuaiRand). The last item of each user is left out
+and looked for among all items but those that the user has. Of each method the settings below are tried where the last but one
+item is looked for and the last one is nowhere; those with the best recall, and the first ones, the defaults of ours, then learn
+all but the last item. implicit is of the extra `bench`.
 """
 
 from __future__ import annotations
 
+import csv as texts
+import gzip
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import sparse
@@ -28,37 +30,65 @@ from scipy import sparse
 from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
 
-K, NEIGHBOURS, PENALTY = 20, 100, 100
+K = 20
 Scores = NDArray[np.float32]
 
 
 class Users(NamedTuple):
-    """What users bought, by number of the item: a matrix of all but the last, and the last."""
+    """What users took, by number of the item: a matrix of all but the last, and the last; and what the numbers stand for."""
 
     seen: sparse.csr_matrix
     last: NDArray[np.int64]
     histories: list[list[int]]
+    items: list[str]
 
 
-def users(folder: Path) -> Users:
+def groceries(folder: Path) -> list[tuple[str, str]]:
+    """Return what was bought, user and item, in order of time."""
+    rows = lines_of(folder / "amazon_grocery_rechorus" / "train.csv.gz", "time")
+    return [(row["user_id"], row["item_id"]) for row in rows]
+
+
+def videos(folder: Path) -> list[tuple[str, str]]:
+    """Return which videos were clicked."""
+    rows = lines_of(folder / "kuairand_kcore15" / "log_standard_kcore15.tsv.gz", "time_ms")
+    return [(row["user_id"], row["video_id"]) for row in rows if row["is_click"] == "1"]
+
+
+def lines_of(path: Path, at: str) -> list[dict[str, str]]:
+    with gzip.open(path, "rt") as file:
+        return sorted(texts.DictReader(file, delimiter="\t"), key=lambda row: int(row[at]))
+
+
+def games(folder: Path) -> list[tuple[str, str]]:
+    """Return which games were reviewed, of those that ten users or more have: others are too many for a dense matrix."""
+    with gzip.open(folder / "amazon_videogames_sasrec" / "Video.txt.gz", "rt") as file:
+        rows = [(user, item) for user, item in map(str.split, file)]
+    count = Counter(item for _, item in rows)
+    return [row for row in rows if count[row[1]] >= 10]
+
+
+LOGS = {"groceries": groceries, "games": games, "videos": videos}
+
+
+def users(rows: Sequence[tuple[str, str]]) -> Users:
     """Return the users with three items or more."""
-    table = csv.read_csv(folder / "amazon_grocery_rechorus" / "train.csv.gz", parse_options=csv.ParseOptions(delimiter="\t"))
-    table = table.sort_by([("user_id", "ascending"), ("time", "ascending")])
-    user, item = table["user_id"].to_numpy(), table["item_id"].to_numpy()
-    starts = np.flatnonzero(np.r_[True, user[1:] != user[:-1]])
-    whole = [one.tolist() for one in np.split(item, starts[1:]) if len(set(one.tolist())) > 2]
-    return without_last(whole, int(item.max()) + 1)
+    numbers: dict[str, int] = {}
+    whole = defaultdict(list)
+    for user, item in rows:
+        whole[user].append(numbers.setdefault(item, len(numbers)))
+    return without_last(list(whole.values()), list(numbers))
 
 
-def without_last(whole: list[list[int]], num_items: int) -> Users:
-    """Return users of these items without the last one, where it is not among the others."""
-    whole = [one for one in whole if one[-1] not in one[:-1]]
+def without_last(whole: Sequence[list[int]], items: list[str]) -> Users:
+    """Return users of three items or more without the last one, where it is not among the others."""
+    whole = [one for one in whole if len(set(one)) > 2 and one[-1] not in one[:-1]]
     histories = [one[:-1] for one in whole]
     rows = np.repeat(np.arange(len(whole)), [len(one) for one in histories])
     columns = np.concatenate([np.array(one) for one in histories])
-    seen = sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (len(whole), num_items))
+    seen = sparse.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), (len(whole), len(items)))
     seen.data[:] = 1
-    return Users(seen, np.array([one[-1] for one in whole]), histories)
+    return Users(seen, np.array([one[-1] for one in whole]), histories, items)
 
 
 def quality(known: Users, scores: Scores) -> tuple[float, float]:
@@ -70,78 +100,107 @@ def quality(known: Users, scores: Scores) -> tuple[float, float]:
     return float(hit.mean()), float((hit / np.log2(rank + 2)).mean())
 
 
-def knn(known: Users) -> Scores:
-    """Return the scores of item-kNN: cosines of items, of each the nearest NEIGHBOURS, summed over a user's items.
-
-    Source: Deshpande and Karypis, "Item-Based Top-N Recommendation Algorithms", TOIS 2004.
-    """
-    length = np.sqrt(np.asarray(known.seen.power(2).sum(axis=0)).ravel())
-    unit = known.seen @ sparse.diags(1 / np.maximum(length, 1e-9))
-    cosine = (unit.T @ unit).toarray()
-    np.fill_diagonal(cosine, 0)
-    cosine[cosine < np.partition(cosine, -NEIGHBOURS, axis=1)[:, [-NEIGHBOURS]]] = 0
-    return np.asarray(known.seen @ cosine, np.float32)
-
-
 def popularity(known: Users) -> Scores:
     """Return how many users have each item."""
     return np.tile(np.asarray(known.seen.sum(axis=0), np.float32), (known.seen.shape[0], 1))
 
 
-def ease(known: Users) -> Scores:
+def knn(known: Users, neighbours: int) -> Scores:
+    """Return the scores of item-kNN: cosines of items, of each the nearest, summed over a user's items.
+
+    Source: Deshpande and Karypis, "Item-Based Top-N Recommendation Algorithms", TOIS 2004.
+    """
+    seen = known.seen
+    length = np.sqrt(np.asarray(seen.power(2).sum(axis=0)).ravel())
+    unit = seen @ sparse.diags(1 / np.maximum(length, 1e-9))
+    cosine = (unit.T @ unit).toarray()
+    np.fill_diagonal(cosine, 0)
+    cosine[cosine < np.partition(cosine, -neighbours, axis=1)[:, [-neighbours]]] = 0
+    return np.asarray(seen @ cosine, np.float32)
+
+
+def ease(known: Users, penalty: float) -> Scores:
     """Return the scores of EASE: the least squares of each item by all others, with one L2 penalty.
 
     Source: Steck, "Embarrassingly Shallow Autoencoders for Sparse Data", WWW 2019, equation 8.
     """
-    gram = (known.seen.T @ known.seen).toarray()
-    np.fill_diagonal(gram, gram.diagonal() + PENALTY)
+    seen = known.seen
+    gram = (seen.T @ seen).toarray()
+    np.fill_diagonal(gram, gram.diagonal() + penalty)
     inverse = np.linalg.inv(gram)
     weights = -inverse / inverse.diagonal()
     np.fill_diagonal(weights, 0)
-    return np.asarray(known.seen @ weights, np.float32)
+    return np.asarray(seen @ weights, np.float32)
 
 
-def als(known: Users) -> Scores:
+def als(known: Users, factors: int, regularization: float, alpha: float) -> Scores:
     """Return the scores of implicit's ALS."""
     from implicit.als import AlternatingLeastSquares
 
-    model = AlternatingLeastSquares(factors=64, regularization=0.05, alpha=2, iterations=20, random_state=1, num_threads=1)
+    model = AlternatingLeastSquares(factors, regularization, alpha, iterations=20, random_state=1, num_threads=1)
+    return of_factors(model, known)
+
+
+def bpr(known: Users, factors: int, learning_rate: float, iterations: int) -> Scores:
+    """Return the scores of implicit's BPR."""
+    from implicit.bpr import BayesianPersonalizedRanking
+
+    model = BayesianPersonalizedRanking(factors, learning_rate, 0.01, iterations=iterations, random_state=1, num_threads=1)
+    return of_factors(model, known)
+
+
+def of_factors(model: Any, known: Users) -> Scores:
     model.fit(known.seen, show_progress=False)
     return np.asarray(model.user_factors @ model.item_factors.T, np.float32)
 
 
-SLRM = "slrm WITH (share = (history AS item)) AS SELECT 1 AS label, item, history FROM"
-XSVD = (
-    "xsvd (feedback = (history), negatives = 20, dim = 32, vector_alpha = {}) WITH (share = (history AS item), passes = {}) AS "
-    "SELECT 1 AS label, user, item, history FROM"
-)
-CHOICES, CHOSEN = ((0.05, 5), (0.05, 10), (0.1, 3), (0.1, 5), (0.1, 8), (0.2, 3), (0.2, 5)), (0.1, 5)
+class Trial(NamedTuple):
+    """What a method learns from: the users, and for ours a session and files of their rows, see `written`."""
+
+    known: Users
+    session: Session
+    rows: Path
+    sequences: Path
 
 
-def slrm(session: Session, known: Users, path: Path) -> Scores:
+def of_users(method: Callable[..., Scores]) -> Callable[..., Scores]:
+    return lambda trial, *setting: method(trial.known, *setting)
+
+
+def slrm(trial: Trial, options: str, passes: int) -> Scores:
     """Return the scores of the pairs that ML.RELATED gives."""
-    session.sql(f"TRAIN OR REPLACE MODEL pairs USING {SLRM} parquet.`{path}`")
-    items = f"SELECT DISTINCT item FROM parquet.`{path}`"
+    known, session = trial.known, trial.session
+    session.sql(
+        f"TRAIN OR REPLACE MODEL pairs USING slrm ({options}) WITH (share = (history AS item), passes = {passes}) AS "
+        f"SELECT 1 AS label, item, history FROM parquet.`{trial.rows}`"
+    )
+    items = f"SELECT DISTINCT item FROM parquet.`{trial.rows}`"
     table = session.sql(f"SELECT * FROM ML.RELATED(MODEL pairs, ({items}))").arrow()
     had, taken, score = (table[name].to_numpy() for name in ("item", "related", "score"))
     weights = sparse.csr_matrix((score, (had, taken)), (known.seen.shape[1],) * 2)
     return np.asarray((known.seen @ weights).toarray(), np.float32)
 
 
-def xsvd(session: Session, known: Users, path: Path, chosen: tuple[float, int]) -> Scores:
+def xsvd(trial: Trial, options: str, passes: int) -> Scores:
     """Return the scores of all items for each user, as ML.PREDICT computes them, but for what is the same for all items."""
-    session.sql(f"TRAIN OR REPLACE MODEL factors USING {XSVD.format(*chosen)} parquet.`{path}`")
-    weight, vectors = rows_of(session, path, "item", known.seen.shape[1])
-    _, users = rows_of(session, path, "user", known.seen.shape[0])
+    known, session = trial.known, trial.session
+    session.sql(
+        f"TRAIN OR REPLACE MODEL factors USING xsvd (feedback = (history), negatives = 20{options}) "
+        f"WITH (share = (history AS item), passes = {passes}) AS "
+        f"SELECT 1 AS label, user, item, history FROM parquet.`{trial.rows}`"
+    )
+    weight, vectors = rows_of(trial, "item", known.seen.shape[1])
+    _, users = rows_of(trial, "user", known.seen.shape[0])
     had = sparse.diags(1 / np.sqrt(np.maximum(known.seen.sum(axis=1).A1, 1))) @ known.seen @ vectors
     return np.asarray(weight + (users + had) @ vectors.T, np.float32)
 
 
-def rows_of(session: Session, path: Path, slot: str, number: int) -> tuple[Scores, Scores]:
+def rows_of(trial: Trial, slot: str, number: int) -> tuple[Scores, Scores]:
     """Return the weight and the vector of each value of a slot; zeros where it has none."""
-    rows = session.sql(
+    rows = trial.session.sql(
         f"SELECT v.{slot} AS value, w.`table` AS name, w.weights FROM ML.WEIGHTS(MODEL factors) w "
-        f"JOIN (SELECT DISTINCT {slot} FROM parquet.`{path}`) v ON w.key = feature_key('{slot}', CAST(v.{slot} AS STRING))"
+        f"JOIN (SELECT DISTINCT {slot} FROM parquet.`{trial.rows}`) v "
+        f"ON w.key = feature_key('{slot}', CAST(v.{slot} AS STRING))"
     ).arrow()
     found = []
     for name in ("weights", "vectors"):
@@ -153,44 +212,76 @@ def rows_of(session: Session, path: Path, slot: str, number: int) -> tuple[Score
     return found[0][:, 0], found[1]
 
 
-def others_as_history(known: Users, folder: Path) -> Path:
-    """Write a row for each item of each user, with the user's others as history, in random order."""
+def word2vec(trial: Trial, options: str, passes: int) -> Scores:
+    """Return the cosines of items with the mean of a user's."""
+    session, seen = trial.session, trial.known.seen
+    session.sql(
+        f"TRAIN OR REPLACE MODEL near USING word2vec ({options}) WITH (passes = {passes}) AS "
+        f"SELECT history FROM parquet.`{trial.sequences}`"
+    )
+    one = pa.table({"history": [[item] for item in range(seen.shape[1])]})
+    vectors = np.array(session.model("near").predict(one).arrow()["predicted_vector"].to_pylist(), np.float32)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return np.asarray(seen @ vectors @ vectors.T, np.float32)
+
+
+def written(known: Users, session: Session, folder: Path) -> Trial:
+    """Write a row for each item of each user, with the user's others as history, in random order; and the users' sequences."""
     rows = [(user, item, [i for i in one if i != item]) for user, one in enumerate(known.histories) for item in one]
     order = np.random.default_rng(1).permutation(len(rows))
     users, items, histories = zip(*(rows[i] for i in order), strict=True)
-    path = folder / "rows.parquet"
-    pq.write_table(pa.table({"user": users, "item": items, "history": histories}), path)
-    return path
+    trial = Trial(known, session, folder / "rows.parquet", folder / "sequences.parquet")
+    pq.write_table(pa.table({"user": users, "item": items, "history": histories}), trial.rows)
+    order = np.random.default_rng(2).permutation(len(known.histories))
+    pq.write_table(pa.table({"history": [known.histories[i] for i in order]}), trial.sequences)
+    return trial
 
 
-def lines(folder: Path) -> Iterator[str]:
-    """Yield the lines of the table."""
-    known = users(folder)
-    yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} bought"
-    with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
-        path = others_as_history(known, Path(name))
-        work = {"popularity": lambda: popularity(known), "item-kNN": lambda: knn(known), "EASE": lambda: ease(known)}
-        work |= {"implicit ALS": lambda: als(known)}
-        work |= {"slrm": lambda: slrm(session, known, path), "xsvd": lambda: xsvd(session, known, path, CHOSEN)}
-        for what, scores in work.items():
-            recall, ndcg = quality(known, scores())
-            yield f"| {what} | {recall:.4f} | {ndcg:.4f} |"
+Setting = tuple[Any, ...]
+METHODS: Mapping[str, tuple[Callable[..., Scores], Sequence[Setting]]] = {
+    "popularity": (of_users(popularity), [()]),
+    "item-kNN": (of_users(knn), [(20,), (50,), (100,), (200,), (500,)]),
+    "EASE": (of_users(ease), [(30,), (100,), (300,), (1000,)]),
+    "ALS": (
+        als,
+        [(64, 0.05, 2), (64, 0.05, 10), (64, 1, 2), (64, 1, 10), (64, 10, 10), (128, 1, 2), (128, 1, 10), (128, 10, 10)],
+    ),
+    "BPR": (of_users(bpr), [(64, 0.01, 100), (64, 0.01, 400), (64, 0.05, 100), (64, 0.05, 400), (128, 0.05, 100)]),
+    "slrm": (slrm, [("", 1), ("alpha = 0.2", 1), ("alpha = 1", 1), ("alpha = 0.2", 3), ("l1 = 0.1", 1), ("l2 = 5", 1)]),
+    "xsvd": (xsvd, [("", 1), (", dim = 32, vector_alpha = 0.1", 5), (", dim = 64, vector_alpha = 0.1", 5), ("", 10)]),
+    "word2vec": (word2vec, [("", 1), ("window = 20", 10), ("window = 50", 10), ("window = 20", 30), ("window = 50", 30)]),
+}
+"""Each method's settings, the defaults of ours first."""
 
 
-def choices(folder: Path) -> Iterator[str]:
-    """Yield the quality of each choice of rate and passes, where the last item but one is looked for."""
-    every = users(folder)
-    known = without_last([one for one in every.histories if len(set(one)) > 2], every.seen.shape[1])
-    recall, ndcg = quality(known, knn(known))
-    yield f"| item-kNN | | {recall:.4f} | {ndcg:.4f} |"
-    with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
-        path = others_as_history(known, Path(name))
-        for chosen in CHOICES:
-            recall, ndcg = quality(known, xsvd(session, known, path, chosen))
-            yield f"| {chosen[0]} | {chosen[1]} | {recall:.4f} | {ndcg:.4f} |"
+def scored(name: str, known: Users, setting: Setting) -> tuple[float, float, float]:
+    """Return recall and NDCG of what a method finds, and the CPU seconds that it takes."""
+    method, _ = METHODS[name]
+    with tempfile.TemporaryDirectory() as folder, connect(Path(folder) / "warehouse", reporter=SilentReporter()) as session:
+        trial = written(known, session, Path(folder))
+        start = time.process_time()
+        scores = method(trial, *setting)
+        return (*quality(known, scores), time.process_time() - start)
+
+
+def lines(rows: Sequence[tuple[str, str]], names: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the table: the first settings of each method, and those that its search finds."""
+    known = users(rows)
+    shorter = without_last(known.histories, known.items)
+    yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} taken"
+    yield "| method | setting | recall@20 | NDCG@20 | CPU seconds |"
+    for name in names:
+        settings = METHODS[name][1]
+        searched = [scored(name, shorter, one)[0] for one in settings] if len(settings) > 1 else [0.0]
+        best = settings[int(np.argmax(searched))]
+        print(name, dict(zip(settings, searched, strict=True)), file=sys.stderr)
+        for setting in dict.fromkeys([settings[0], best]):
+            recall, ndcg, seconds = scored(name, known, setting)
+            chosen = " (chosen)" if setting == best else ""
+            yield f"| {name} | {', '.join(map(str, setting))}{chosen} | {recall:.4f} | {ndcg:.4f} | {seconds:.0f} |"
 
 
 if __name__ == "__main__":
-    folder, *rest = sys.argv[1:]
-    for text in choices(Path(folder)) if rest == ["choose"] else lines(Path(folder)):
+    folder, log, *wanted = sys.argv[1:]
+    for text in lines(LOGS[log](Path(folder)), wanted or list(METHODS)):
         print(text, flush=True)

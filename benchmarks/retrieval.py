@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from benchmarks.recommendation import Scores, Users, ease, knn, popularity, users
+from benchmarks.recommendation import Scores, Users, ease, groceries, knn, popularity, users
 from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.beam import Beam
@@ -44,16 +44,12 @@ MODELS = {
 TEMPERATURE = 0.1
 
 
-def categories(folder: Path, num_items: int) -> list[str]:
+def categories(folder: Path, items: Sequence[str]) -> list[str]:
     """Return the category of each item."""
-    table = csv.read_csv(
-        folder / "amazon_grocery_rechorus" / "item_meta.csv.gz", parse_options=csv.ParseOptions(delimiter="\t")
-    )
-    found = ["none"] * num_items
-    for item, category in zip(table["item_id"].to_pylist(), table["i_category"].to_pylist(), strict=True):
-        if item < num_items:
-            found[item] = f"c{category}"
-    return found
+    path = folder / "amazon_grocery_rechorus" / "item_meta.csv.gz"
+    table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t"))
+    found = dict(zip(map(str, table["item_id"].to_pylist()), table["i_category"].to_pylist(), strict=True))
+    return [f"c{found[item]}" if item in found else "none" for item in items]
 
 
 def before_each(known: Users, folder: Path, names: list[str]) -> tuple[Path, Path, Path]:
@@ -102,11 +98,11 @@ def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], 
 
 def lines(folder: Path, passes: int, seed: int) -> Iterator[str]:
     """Yield the lines of the table."""
-    known = users(folder)
-    names = categories(folder, known.seen.shape[1])
+    known = users(groceries(folder))
+    names = categories(folder, known.items)
     yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} bought, {passes} passes"
-    for what, peer in (("popularity", popularity), ("item-kNN", knn), ("EASE", ease)):
-        yield f"| {what} | {' | '.join(f'{one:.4f}' for one in of_peer(known, peer(known)))} | |"
+    for what, scores in (("popularity", popularity(known)), ("item-kNN", knn(known, 100)), ("EASE", ease(known, 100))):
+        yield f"| {what} | {' | '.join(f'{one:.4f}' for one in of_peer(known, scores))} | |"
     with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
         rows, last, items = before_each(known, Path(name), names)
         for what, algorithm in MODELS.items():

@@ -51,7 +51,7 @@ SLOW = [
     "test_wheel",
     "training/test_gate_kill",
 ]
-"""Files that start clusters, builds and processes of their own, or kill processes: `make test-slow` runs these, `make test` all others."""
+"""Files that start clusters and builds, or kill processes: `make test-slow` runs these, `make test` all others."""
 
 LONGEST = [
     "simulation/test_simulation",

@@ -23,6 +23,7 @@ PAIRS, PAIRS_NUMBER = "(pairs)", 0xFFFD
 HALF = np.uint64(32)
 CODES = np.int64(1 << 31)  # more than there are of a chunk
 UPPER = np.uint64(0xFFFFFFFF00000000)
+LARGEST_TABLE = 1 << 28  # bytes
 
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -52,7 +53,7 @@ class Pairs(Augment):
 
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """See Augment."""
-        known = functools.cache(lambda: known_pairs(chunk, self))
+        known = functools.cache(lambda: KnownPairs(chunk, self))
 
         def prepared(piece: Chunk, start: int, stop: int) -> Chunk:
             copies = len(piece.weight) // max(1, stop - start)
@@ -71,16 +72,16 @@ def pair_keys(items: Keys, had: Keys) -> Keys:
     return (items & UPPER) | (had >> HALF)
 
 
-def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: Numbers | None = None) -> Chunk:
+def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: KnownPairs | None = None) -> Chunk:
     """Return a chunk whose rows have pairs instead of an item and a history, and the intercept, or pairs beside all they have.
 
     Args:
         copies: so many rows stand one after the other for each row of the data: itself, then the rows of items not taken.
-        known: int64[k], see known_pairs; these have no others, as what never went together needs no weight against it.
+        known: what rows of the data have; added rows have no others, as what never went together needs no weight against it.
     """
     rows, joined, kept = joined_with(chunk, pairs)
     if known is not None:
-        kept &= (rows % copies == 0) | among(joined, known)
+        kept &= (rows % copies == 0) | known.has(joined)
     distinct, inverse = np.unique(joined[kept], return_inverse=True)
     about, had = np.divmod(distinct, CODES)
     keys = pair_keys(chunk.keys[about], chunk.keys[had])
@@ -98,10 +99,38 @@ def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: Numbers | None = 
     )
 
 
-def known_pairs(chunk: Chunk, pairs: Pairs) -> Numbers:
-    """Return the pairs that some row of a chunk has, numbered as joined_with numbers them, ascending."""
-    _, joined, kept = joined_with(chunk, pairs)
-    return np.unique(joined[kept])
+class KnownPairs:
+    """The pairs that some row of a chunk has: a table of both items, or a list to search where that is too large."""
+
+    def __init__(self, chunk: Chunk, pairs: Pairs) -> None:
+        _, joined, kept = joined_with(chunk, pairs)
+        about, had = np.divmod(joined[kept], CODES)
+        self._items, self._had = ranks(about, len(chunk.keys)), ranks(had, len(chunk.keys))
+        self._columns = int(self._had.max(initial=0)) + 1
+        self._ascending, self._table = None, np.zeros(0, np.bool_)
+        if (size := (int(self._items.max(initial=0)) + 1) * self._columns) <= LARGEST_TABLE:
+            self._table = np.zeros(size, np.bool_)
+            self._table[self._items[about] * self._columns + self._had[had]] = True
+        else:
+            self._ascending = np.unique(joined[kept])
+
+    def has(self, joined: Numbers) -> NDArray[np.bool_]:
+        """Return which pairs, numbered as `joined_with` numbers them, are known."""
+        if self._ascending is None:
+            about, had = np.divmod(joined, CODES)
+            found: NDArray[np.bool_] = self._table[self._items[about] * self._columns + self._had[had]]
+        else:
+            at = np.minimum(np.searchsorted(self._ascending, joined), len(self._ascending) - 1)
+            found = self._ascending[at] == joined
+        return found
+
+
+def ranks(codes: Numbers, num_codes: int) -> Numbers:
+    """Return a rank from 1 on for each code that there is, 0 for others: int64[num_codes]."""
+    seen = np.zeros(num_codes, np.bool_)
+    seen[codes] = True
+    numbers: Numbers = np.cumsum(seen) * seen
+    return numbers
 
 
 def joined_with(chunk: Chunk, pairs: Pairs) -> tuple[NDArray[np.intp], Numbers, NDArray[np.bool_]]:
@@ -111,11 +140,3 @@ def joined_with(chunk: Chunk, pairs: Pairs) -> tuple[NDArray[np.intp], Numbers, 
     about = item[rows]
     joined = about.astype(np.int64) * CODES + history.codes
     return rows, joined, (history.codes != about) & (about != ABSENT)
-
-
-def among(values: Numbers, known: Numbers) -> NDArray[np.bool_]:
-    """Return which values are among known ones, which ascend."""
-    if not len(known):
-        return np.zeros(len(values), np.bool_)
-    found: NDArray[np.bool_] = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
-    return found

@@ -11,6 +11,7 @@ import pytest
 import xpsql
 from tests.training.log import session as on_each
 from tests.training.log import write
+from xpsql.algorithms.augments import pairs
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.items.slrm import SlrmOptions, slrm
 from xpsql.platform.errors import OptionError, StatementError
@@ -148,3 +149,16 @@ def test_related_needs_a_model_of_pairs_and_a_column_of_items(session: xpsql.Ses
     session.sql("TRAIN MODEL x USING xftrl AS SELECT 1 AS label, 'a' AS item")
     with pytest.raises(StatementError, match=r"xftrl has none.* at .ML\.RELATED"):
         session.sql("SELECT * FROM ML.RELATED(MODEL x, (SELECT 'a' AS item))")
+
+
+def test_pairs_are_searched_where_a_table_of_them_would_be_large(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(baskets(), tmp_path / "log.parquet", 10_000)
+    found = []
+    for largest in (pairs.LARGEST_TABLE, 0):
+        monkeypatch.setattr(pairs, "LARGEST_TABLE", largest)
+        session.sql(TRAIN.format("WITH (share = (history AS item), workers = 1)", path).replace("TRAIN", "TRAIN OR REPLACE"))
+        found.append(session.sql("SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow())
+    assert found[0].num_rows > ITEMS
+    assert found[0].equals(found[1])
