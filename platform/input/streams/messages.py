@@ -127,13 +127,14 @@ def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, 
 def is_compacted(settings: ClientSettings, topic: str) -> bool:
     """Return whether brokers say that a topic is compacted; False where they do not tell: whoever asks needs a right to."""
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+    from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
-    client = AdminClient({**settings.values, "log_level": 0, "error_cb": lambda error: None})
+    quiet: dict[str, Any] = {"log_level": 0, "error_cb": lambda error: None}
+    resources = [ConfigResource("topic", topic)]
     try:
-        (answer,) = client.describe_configs(
-            [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=POLICY_SECONDS
-        ).values()
+        (answer,) = (
+            AdminClient({**settings.values, **quiet}).describe_configs(resources, request_timeout=POLICY_SECONDS).values()
+        )
         return "compact" in answer.result(2 * POLICY_SECONDS)["cleanup.policy"].value
     except (KafkaException, KeyError, TimeoutError):
         return False
