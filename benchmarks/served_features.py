@@ -45,7 +45,8 @@ HALF = {"JSON, one row": 10_000, "Arrow, 100 rows": 2_000}
 """Requests a second, half of what one core is to answer."""
 RANKINGS = 100
 CONNECTIONS = 32
-LOADING_SECONDS = 40.0
+LOADING = 8
+"""Times the seconds of a measurement, one while a version loads."""
 NAME = "while a version of 1 GB loads"
 
 
@@ -204,17 +205,17 @@ def constant(port: int, table: pa.Table, seconds: float, quick: bool) -> None:
         percentiles(taken, f"xftrl, {name}, {rate} requests/s", 50, 99, 99.9)
 
 
-def loading(warehouse: str, port: int, table: pa.Table, quick: bool) -> None:
+def loading(warehouse: str, port: int, table: pa.Table, seconds: float, quick: bool) -> None:
     """Ask the linear model, a quarter as often as one core is to answer, while another version is made ready and swapped."""
     for name, half in HALF.items():
         kind, requests, _ = bodies(table)[name]
-        rate, seconds = (half // 40, 5.0) if quick else (half // 2, LOADING_SECONDS)
+        rate = half // 40 if quick else half // 2
         promote(warehouse, 1)
         wait_for(port, 1, 60)
         shutil.rmtree(Path(warehouse) / "models" / WIDE / "v2" / "serving", ignore_errors=True)
         later = threading.Timer(2.0, promote, (warehouse, 2))
         later.start()
-        taken = latencies(port, posted(PATH, kind, requests), rate, seconds, CONNECTIONS)
+        taken = latencies(port, posted(PATH, kind, requests), rate, LOADING * seconds, CONNECTIONS)
         later.join()
         begin = time.perf_counter()
         wait_for(port, 2, 180)
@@ -257,7 +258,11 @@ def main(warehouse: str, seconds: float, rows: int) -> None:
         daemon_rows(Path(warehouse), session, table, seconds)
     with service(warehouse, "m", WIDE) as port:
         constant(port, table, seconds, quick)
-        loading(warehouse, port, table, quick)
+        loading(warehouse, port, table, seconds, quick)
+    begin = time.perf_counter()
+    with service(warehouse, WIDE) as port:
+        wait_for(port, 2, 60)
+        show(time.perf_counter() - begin, "s", "from the start of a process to its first answer: a row of 21 floats a feature")
     with service(warehouse, "deep") as port:
         kind, requests, _ = bodies(table)["JSON, a context and 100 candidates"]
         whole = posted(path_of("deep"), kind, requests)
