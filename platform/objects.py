@@ -1,4 +1,4 @@
-"""Files of object stores, by URIs that Arrow knows: s3://bucket/key, gs://, abfss://; beside them local paths, as they are.
+"""Files of object stores, by URIs: s3://bucket/key (s3a:// as Spark says), gs://, abfss://; beside them local paths, as they are.
 
 The environment configures a store and its credentials, as for its own tools: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID;
 GOOGLE_APPLICATION_CREDENTIALS; AZURE_CLIENT_ID.
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
-SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
+SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss")
+
+ARROWS = {"s3a": "s3"}
+"""Scheme of a store, as Spark names it -> as Arrow does."""
 
 
 class Stamp(NamedTuple):
@@ -43,7 +46,7 @@ def located(uri: str) -> tuple[FileSystem, str]:
     """
     scheme, _, rest = uri.partition("://")
     bucket, _, key = rest.partition("/")
-    files, root = _store(f"{scheme.lower()}://{bucket}")
+    files, root = _store(f"{ARROWS.get(scheme.lower(), scheme.lower())}://{bucket}")
     return files, f"{root.rstrip('/')}/{key}".rstrip("/")
 
 

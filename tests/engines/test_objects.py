@@ -54,7 +54,8 @@ def test_files_of_a_store_are_read_as_local_ones(engine: DuckDBEngine, bucket: P
         pq.write_table(pa.table({"a": [day, 7]}), folder / "log" / f"day={day}" / "part.parquet")
     (folder / "x.csv").write_text("a,b\n1,x\n2,\n")
     (folder / "x.json").write_text('{"a": 1}\n{"a": 2}\n')
-    assert rows(engine, "SELECT * FROM parquet.`s3://mine/read/log`") == [(1, 1), (7, 1), (2, 2), (7, 2)]
+    for scheme in ("s3", "s3a"):
+        assert rows(engine, f"SELECT * FROM parquet.`{scheme}://mine/read/log`") == [(1, 1), (7, 1), (2, 2), (7, 2)]
     view = "CREATE TEMPORARY VIEW v USING csv OPTIONS (path 's3://mine/read/x.csv', header true, inferSchema true)"
     engine.execute(view)
     assert rows(engine, "SELECT * FROM v") == [(1, "x"), (2, None)]

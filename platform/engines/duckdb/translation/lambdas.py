@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -50,8 +51,13 @@ def substituted(function: exp.Expr, *values: exp.Expr) -> exp.Expr:
     return body
 
 
-def over(value: exp.Expr, body: exp.Expr, function: str = "list_transform") -> exp.Expr:
-    return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier("entry")]))
+def over(value: exp.Expr, entry: str, body: exp.Expr, function: str = "list_transform") -> exp.Expr:
+    return call(function, value, exp.Lambda(this=body, expressions=[exp.to_identifier(entry)]))
+
+
+def entry_of(function: exp.Expr) -> str:
+    """Return the name of the one parameter that stands for those of a lambda, which hides no other around it."""
+    return re.sub(r"\W", "_", "_".join(["xpsql", *(parameter.name.lower() for parameter in function.expressions)]))
 
 
 def each(of: SparkCall) -> exp.Expr:
@@ -80,31 +86,32 @@ def folded(of: SparkCall) -> exp.Expr:
 
 def zipped(of: SparkCall) -> exp.Expr:
     left, right, function = of.arguments
-    body = substituted(function, filled("entry[1]"), filled("entry[2]"))
-    return strict(over(call("list_zip", left, right), body), (left, right))
+    entry = entry_of(function)
+    body = substituted(function, filled(f"{entry}[1]"), filled(f"{entry}[2]"))
+    return strict(over(call("list_zip", left, right), entry, body), (left, right))
 
 
 def map_filtered(of: SparkCall) -> exp.Expr:
-    entries, function = call("map_entries", of.arguments[0]), of.arguments[1]
-    return call("map_from_entries", over(entries, substituted(function, *key_and_value()), "list_filter"))
+    return by_entries(of, lambda key, value, body: body, "list_filter")
 
 
 def keys_transformed(of: SparkCall) -> exp.Expr:
-    return entries_with(of, key=substituted(of.arguments[1], *key_and_value()))
+    return by_entries(of, lambda key, value, body: filled("{'key': :k, 'value': :v}", k=body, v=value))
 
 
 def values_transformed(of: SparkCall) -> exp.Expr:
-    return entries_with(of, value=substituted(of.arguments[1], *key_and_value()))
+    return by_entries(of, lambda key, value, body: filled("{'key': :k, 'value': :v}", k=key, v=body))
 
 
-def key_and_value() -> tuple[exp.Expr, exp.Expr]:
-    return filled("entry.key"), filled("entry.value")
-
-
-def entries_with(of: SparkCall, key: exp.Expr | None = None, value: exp.Expr | None = None) -> exp.Expr:
-    old_key, old_value = key_and_value()
-    pair = filled("{'key': :k, 'value': :v}", k=key or old_key, v=value or old_value)
-    return call("map_from_entries", over(call("map_entries", of.arguments[0]), pair))
+def by_entries(
+    of: SparkCall, make: Callable[[exp.Expr, exp.Expr, exp.Expr], exp.Expr], function: str = "list_transform"
+) -> exp.Expr:
+    """Return a call over the entries of a map, as a map; `make` gets an entry's key and value and the lambda's body."""
+    values, given = of.arguments
+    entry = entry_of(given)
+    key, value = filled(f"{entry}.key"), filled(f"{entry}.value")
+    body = make(key, value, substituted(given, key, value))
+    return call("map_from_entries", over(call("map_entries", values), entry, body, function))
 
 
 def compared(of: SparkCall) -> NoReturn:

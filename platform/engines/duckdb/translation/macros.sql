@@ -1,5 +1,6 @@
 -- Functions whose meaning in DuckDB differs from Spark's, as DuckDB macros. spark_f is what a query's f becomes.
 -- typeof(x) is folded when a query is bound, so a branch for another type costs nothing.
+-- Parameters of lambdas begin with xpsql_: what a query has in its own lambdas may be an argument here.
 
 -- casts
 CREATE MACRO xpsql_scientific(t) AS
@@ -146,7 +147,7 @@ CREATE MACRO spark_length(s) AS CAST(length(spark_string(s)) AS INTEGER);
 CREATE MACRO spark_upper(s) AS upper(spark_string(s));
 CREATE MACRO spark_lower(s) AS lower(spark_string(s));
 CREATE MACRO spark_initcap(s) AS
-  array_to_string(list_transform(string_split(lower(s), ' '), lambda x: upper(left(x, 1)) || substr(x, 2)), ' ');
+  array_to_string(list_transform(string_split(lower(s), ' '), lambda xpsql_x: upper(left(xpsql_x, 1)) || substr(xpsql_x, 2)), ' ');
 CREATE MACRO spark_ltrim(s) AS ltrim(s, ' ');
 CREATE MACRO spark_rtrim(s) AS rtrim(s, ' ');
 CREATE MACRO spark_trim(s) AS trim(s, ' '), (s, c) AS trim(s, c);
@@ -175,7 +176,7 @@ CREATE MACRO xpsql_all_matches(s, p, g) AS CASE WHEN s IS NULL OR p IS NULL THEN
 CREATE MACRO spark_regexp_extract_all(s, p) AS xpsql_all_matches(s, p, 1), (s, p, g) AS xpsql_all_matches(s, p, g);
 CREATE MACRO spark_regexp_like(s, p) AS regexp_matches(s, p);
 CREATE MACRO spark_regexp_count(s, p) AS CAST(len(xpsql_all_matches(s, p, 0)) AS INTEGER);
-CREATE MACRO xpsql_split_all(s, p) AS CASE WHEN s = '' THEN [''] WHEN p = '' THEN list_filter(string_split(s, ''), lambda x: x <> '')
+CREATE MACRO xpsql_split_all(s, p) AS CASE WHEN s = '' THEN [''] WHEN p = '' THEN list_filter(string_split(s, ''), lambda xpsql_x: xpsql_x <> '')
   WHEN regexp_matches('', p) THEN error('the pattern ''' || p || ''' of split matches nothing at all; write ''[|]'' for the character |')
   ELSE string_split_regex(s, p) END;
 CREATE MACRO spark_split(s, p) AS xpsql_split_all(s, p),
@@ -277,31 +278,32 @@ CREATE MACRO xpsql_series(a, b, step) AS CASE WHEN a = b THEN [a]
   ELSE generate_series(a, b, step) END;
 -- Each moment counts from the first: a month after January 31 is February 29, two are March 31.
 CREATE MACRO xpsql_moments(a, b, step) AS list_filter(
-  list_transform(range(len(xpsql_series(a, b, step)) + 1), lambda k: a + step * CAST(k AS INTEGER)),
-  lambda t: a = b AND t = a OR a < b AND t <= b OR a > b AND t >= b);
+  list_transform(range(len(xpsql_series(a, b, step)) + 1), lambda xpsql_k: a + step * CAST(xpsql_k AS INTEGER)),
+  lambda xpsql_t: a = b AND xpsql_t = a OR a < b AND xpsql_t <= b OR a > b AND xpsql_t >= b);
 CREATE MACRO spark_array_contains(l, x) AS
   CASE WHEN list_contains(l, x) THEN true WHEN list_count(l) < len(l) THEN NULL ELSE list_contains(l, x) END;
 CREATE MACRO spark_array_position(l, x) AS CAST(CASE WHEN l IS NULL OR x IS NULL THEN NULL ELSE coalesce(list_position(l, x), 0) END AS BIGINT);
 CREATE MACRO spark_array_distinct(l) AS
-  CASE WHEN l IS NULL THEN NULL ELSE list_transform(list_filter(list_zip(l, range(1, len(l) + 1)), lambda p: list_position(l, p[1]) = p[2]), lambda p: p[1]) END;
-CREATE MACRO spark_array_remove(l, x) AS CASE WHEN x IS NULL THEN NULL ELSE list_filter(l, lambda e: e IS NULL OR e <> x) END;
+  CASE WHEN l IS NULL THEN NULL ELSE list_transform(list_filter(list_zip(l, range(1, len(l) + 1)), lambda xpsql_p: list_position(l, xpsql_p[1]) = xpsql_p[2]), lambda xpsql_p: xpsql_p[1]) END;
+CREATE MACRO spark_array_remove(l, x) AS CASE WHEN x IS NULL THEN NULL ELSE list_filter(l, lambda xpsql_e: xpsql_e IS NULL OR xpsql_e <> x) END;
 CREATE MACRO spark_array_sort(l) AS list_sort(l, 'ASC', 'NULLS LAST');
 CREATE MACRO spark_sort_array(l) AS list_sort(l, 'ASC', 'NULLS FIRST'),
   (l, up) AS CASE WHEN up THEN list_sort(l, 'ASC', 'NULLS FIRST') ELSE list_sort(l, 'DESC', 'NULLS LAST') END;
-CREATE MACRO spark_array_join(l, d) AS array_to_string(list_transform(list_filter(l, lambda e: e IS NOT NULL), lambda e: spark_string(e)), d),
-  (l, d, n) AS array_to_string(list_transform(l, lambda e: coalesce(spark_string(e), n)), d);
+CREATE MACRO spark_array_join(l, d) AS array_to_string(list_transform(list_filter(l, lambda xpsql_e: xpsql_e IS NOT NULL), lambda xpsql_e: spark_string(xpsql_e)), d),
+  (l, d, n) AS array_to_string(list_transform(l, lambda xpsql_e: coalesce(spark_string(xpsql_e), n)), d);
 CREATE MACRO spark_array_union(a, b) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL ELSE spark_array_distinct(list_concat(a, b)) END;
 CREATE MACRO spark_array_intersect(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE
-  spark_array_distinct(list_filter(a, lambda e: CASE WHEN e IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, e) END)) END;
+  spark_array_distinct(list_filter(a, lambda xpsql_e: CASE WHEN xpsql_e IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, xpsql_e) END)) END;
 CREATE MACRO spark_array_except(a, b) AS CASE WHEN b IS NULL THEN NULL ELSE
-  spark_array_distinct(list_filter(a, lambda e: NOT CASE WHEN e IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, e) END)) END;
-CREATE MACRO spark_array_repeat(x, n) AS list_transform(range(CAST(n AS BIGINT)), lambda k: x);
+  spark_array_distinct(list_filter(a, lambda xpsql_e: NOT CASE WHEN xpsql_e IS NULL THEN list_count(b) < len(b) ELSE list_contains(b, xpsql_e) END)) END;
+CREATE MACRO spark_array_repeat(x, n) AS  -- by way of a list of one, so that x is computed once
+  list_transform([x], lambda xpsql_once: list_transform(range(CAST(n AS BIGINT)), lambda xpsql_k: xpsql_once))[1];
 CREATE MACRO spark_array_append(l, x) AS CASE WHEN l IS NULL THEN NULL ELSE list_append(l, x) END;
 CREATE MACRO spark_array_prepend(l, x) AS CASE WHEN l IS NULL THEN NULL ELSE list_prepend(x, l) END;
 CREATE MACRO spark_array_insert(l, p, x) AS CASE WHEN l IS NULL OR p IS NULL THEN NULL
   WHEN p < 1 THEN error('array_insert takes a position from 1 on here, got ' || CAST(p AS VARCHAR))
   ELSE list_concat(list_append(list_resize(l[1:p - 1], p - 1), x), l[p:]) END;
-CREATE MACRO spark_array_compact(l) AS list_filter(l, lambda e: e IS NOT NULL);
+CREATE MACRO spark_array_compact(l) AS list_filter(l, lambda xpsql_e: xpsql_e IS NOT NULL);
 CREATE MACRO spark_arrays_overlap(a, b) AS
   CASE WHEN list_has_any(a, b) THEN true
     WHEN len(a) > 0 AND len(b) > 0 AND (list_count(a) < len(a) OR list_count(b) < len(b)) THEN NULL ELSE list_has_any(a, b) END;
@@ -314,6 +316,6 @@ CREATE MACRO spark_map_contains_key(m, k) AS list_contains(map_keys(m), k);
 CREATE MACRO spark_exists(l) AS CASE WHEN list_contains(l, true) THEN true WHEN list_count(l) < len(l) THEN NULL ELSE list_contains(l, true) END;
 CREATE MACRO spark_forall(l) AS CASE WHEN list_contains(l, false) THEN false WHEN list_count(l) < len(l) THEN NULL WHEN l IS NULL THEN NULL ELSE true END;
 CREATE MACRO xpsql_str_to_map_by(s, d, k) AS
-  map_from_entries(list_transform(string_split(s, d), lambda e: {'key': split_part(e, k, 1), 'value': CASE WHEN contains(e, k) THEN substr(e, instr(e, k) + length(k)) END}));
+  map_from_entries(list_transform(string_split(s, d), lambda xpsql_e: {'key': split_part(xpsql_e, k, 1), 'value': CASE WHEN contains(xpsql_e, k) THEN substr(xpsql_e, instr(xpsql_e, k) + length(k)) END}));
 CREATE MACRO spark_str_to_map(s) AS xpsql_str_to_map_by(s, ',', ':'), (s, d) AS xpsql_str_to_map_by(s, d, ':'),
   (s, d, k) AS xpsql_str_to_map_by(s, d, k);
