@@ -1,4 +1,4 @@
-"""Files of object stores, by URIs: s3://bucket/key (s3a:// as Spark says), gs://, abfss://; beside them local paths, as they are.
+"""Files of object stores, by URIs: s3://bucket/key (s3a:// for Spark), gs://, abfss://; beside them local paths, as they are.
 
 The environment configures a store and its credentials, as for its own tools: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID;
 GOOGLE_APPLICATION_CREDENTIALS; AZURE_CLIENT_ID.
