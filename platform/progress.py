@@ -74,8 +74,8 @@ class LogReporter:
     def start(self, title: str, total_examples: int | None) -> None:
         self.title, self.total = title, total_examples
         self.go_on(0)
-        of = "" if total_examples is None else f": {total_examples:,} examples"
-        self.note(title + of)
+        if total_examples is not None:  # else it may be a prediction of one row
+            self.note(f"{title}: {total_examples:,} examples")
 
     def go_on(self, examples: int) -> None:
         self.before = examples
@@ -169,7 +169,8 @@ class NotebookReporter:
     def start(self, title: str, total_examples: int | None) -> None:
         self.title, self.total = title, total_examples
         self.go_on(0)
-        self.shown = self.display(page(title, bar(0, total_examples)), raw=True, display_id=True)
+        if total_examples is not None:  # else it may be a prediction of one row
+            self.shown = self.display(page(title, bar(0, total_examples)), raw=True, display_id=True)
 
     def go_on(self, examples: int) -> None:
         self.before = examples
@@ -177,13 +178,17 @@ class NotebookReporter:
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         now = self.clock()
-        if self.shown is None or now - self.last < self.interval_seconds:
+        if now - self.last < self.interval_seconds:
             return
         self.last, passed = now, now - self.started
         rate = (examples - self.before) / passed
         left = f", {(self.total - examples) / rate:.0f} s left" if self.total and rate else ""
         text = f"{examples:,} examples, {rate:,.0f}/s{measured(metrics)}; {passed:.0f} s passed{left}"
-        self.shown.update(page(f"{self.title}: {text}", bar(examples, self.total)), raw=True)
+        drawn = page(f"{self.title}: {text}", bar(examples, self.total))
+        if self.shown is None:
+            self.shown = self.display(drawn, raw=True, display_id=True)
+        else:
+            self.shown.update(drawn, raw=True)
 
     def finish(self, message: str) -> None:
         if self.shown is not None:

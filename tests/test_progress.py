@@ -66,7 +66,7 @@ def test_work_of_unknown_size_is_reported() -> None:
     reporter.start("ML.PREDICT", None)
     reporter.update(7, {})
     reporter.finish("")
-    assert stream.getvalue() == "ML.PREDICT\nML.PREDICT: 7 examples, 7/s\n"
+    assert stream.getvalue() == "ML.PREDICT: 7 examples, 7/s\n"
 
 
 def test_the_speed_of_work_that_goes_on_leaves_out_what_was_done_before() -> None:
@@ -103,6 +103,12 @@ def test_a_notebook_gets_a_bar_that_its_message_replaces() -> None:
     assert 'value="0.500"' in halfway
     assert "ctr v1: 500 examples, 50/s, logloss 0.5000, auc 0.7500; 10 s passed, 10 s left" in halfway
     assert end == "<div>ctr v1 is ready.</div>"
+    shown.clear()
+    reporter = NotebookReporter(display, clock=iter([0.0, 0.1]).__next__)
+    reporter.start("ML.PREDICT", None)
+    reporter.update(1, {})
+    reporter.finish("")
+    assert not shown  # it was too short
 
 
 def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
