@@ -87,15 +87,14 @@ class Trained:
 def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
     """Yield the charts that have data: title, a sentence, and the drawing."""
     for name in headlines():
-        if curves := [line for one in shown for line in learning(one, name)]:
+        if curves := learning(shown, name):
             yield f"Learning curve: {name}", SCORED, lines(curves, "examples", name)
     held_out = [one for one in shown if one.validated]
     if any(line["pass"] for one in held_out for line in one.validated):
         for name in headlines():
             if curves := [line for one in held_out for line in by_pass(one, name)]:
                 yield f"Rows held out: {name}", "After each pass.", lines(curves, "passes", name)
-    drift = [line for one in shown for line in learning(one, "pcopc")]
-    if drift:
+    if drift := learning(shown, "pcopc"):
         ends = (min(min(line.x) for line in drift), max(max(line.x) for line in drift))
         text = "Predicted over actual clicks as learning went on; at 1 there are as many as predicted."
         yield "Drift", text, lines([Line("even", ends, (1, 1), None), *drift], "examples", "pcopc")
@@ -118,17 +117,23 @@ def titled(title: str, one: Trained, shown: Sequence[Trained]) -> str:
     return f"{title}: {one.name}" if len(shown) > 1 else title
 
 
-def learning(one: Trained, name: str) -> Iterator[Line]:
-    """Yield a metric while a version learned, a line for each label and pass."""
+def learning(shown: Sequence[Trained], name: str) -> list[Line]:
+    """Return a metric while versions learned, a line for each label and pass; nothing where all are points."""
+    found = [line for one in shown for line in learned(one, name, alone=len(shown) == 1)]
+    return found if any(len(line.x) > 1 for line in found) else []
+
+
+def learned(one: Trained, name: str, alone: bool) -> Iterator[Line]:
+    """Yield a metric while a version learned; `alone`: each line has a colour of its own."""
     curves: dict[tuple[str | None, int], list[dict[str, Any]]] = {}
     for line in one.windows:
         if line.get(name) is not None:
             curves.setdefault((line.get("label"), line.get("pass") or 0), []).append(line)
     labels, passes = ({curve[part] for curve in curves} for part in (0, 1))
     for place, ((label, number), own) in enumerate(curves.items()):
-        if len(own) > 1:
-            words = [one.name, *([str(label)] if len(labels) > 1 else []), *([f"pass {number + 1}"] if len(passes) > 1 else [])]
-            yield Line(", ".join(words), [*map(one.examples, own)], [line[name] for line in own], (one.color + place) % 4)
+        words = [one.name, *([str(label)] if len(labels) > 1 else []), *([f"pass {number + 1}"] if len(passes) > 1 else [])]
+        color = place % 4 if alone else one.color
+        yield Line(", ".join(words), [*map(one.examples, own)], [line[name] for line in own], color)
 
 
 def by_pass(one: Trained, name: str) -> Iterator[Line]:

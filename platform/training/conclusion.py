@@ -57,6 +57,8 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
     if plan.release is not None:
         known = judged(evaluation or evaluation_of(monitor, held), validation, columns.labels)
         failing = plan.release.failing(known, metrics_served(models, plan.model))
+        if failing and plan.evaluate is not None and not evaluation.get("examples"):
+            failing += f"; no window of EVALUATE EVERY {plan.evaluate.every} BATCHES ended in the first pass"
     draft.commit(
         dataclasses.replace(
             draft.manifest,

@@ -71,6 +71,8 @@ def test_versions_and_models_are_shown_side_by_side(page: Path) -> None:
     assert re.search(r"other v1: Held, not released\.</b> RELEASE WHEN <code>auc &gt; 0\.999</code> It had auc 0\.", models)
     assert '<th class="number">v1</th><th class="number">v2</th>' in versions
     assert "Statement of v2" in versions
+    (curve,) = re.findall(r"Learning curve: auc.*?</section>", models)
+    assert set(re.findall(r'class="(c\d)"[^>]*><title>(m v2|other v1)', curve)) == {("c0", "m v2"), ("c1", "other v1")}
 
 
 def test_parts_of_predictions_and_intervals_are_right() -> None:

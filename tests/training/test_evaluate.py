@@ -195,7 +195,7 @@ def test_a_gate_compares_with_the_version_that_is_served_when_it_is_judged(tmp_p
 
 
 def test_a_gate_without_a_window_holds_the_version(session: xpsql.Session, path: Path) -> None:  # noqa: F811
-    with pytest.raises(TrainingError, match="auc is not known"):
+    with pytest.raises(TrainingError, match="auc is not known; no window of EVALUATE EVERY 1000 BATCHES ended"):
         train(session, path, "EVALUATE EVERY 1000 BATCHES ON 1 BATCHES RELEASE WHEN auc > 0.1")
 
 
