@@ -22,7 +22,7 @@ from pathlib import Path
 from ..platform.errors import ModelError, suggestion
 from .folders import COMMITTED, listed, name_pattern, newest_interrupted, read_version, served_number, version_numbers
 from .locks import shared
-from .manifest import FILE
+from .manifest import FILE, Manifest
 from .names import folder_name, model_name
 from .trainings.resident import Residence
 from .version import Version
@@ -102,6 +102,14 @@ class Catalog:
         kept = [m for m in read if m.version >= first]
         served = served_number(folder, kept)
         return [Version(folder / f"v{m.version}", m, m.version == served) for m in kept]
+
+    def shown(self, name: str) -> list[Version]:
+        """Return what `present` does; where a model's files cannot be read, its newest version as damaged, with the reason."""
+        try:
+            return self.present(name)
+        except (ModelError, OSError) as error:
+            number = max(self.numbers(name), default=0)
+            return [Version(self._folder(name) / f"v{number}", Manifest(name, number, "damaged", error=str(error)), False)]
 
     def find(self, name: str, number: int | None = None) -> Version:
         """Return a version of any status: the one of that number, or the one served, or else the newest.

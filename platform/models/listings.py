@@ -71,7 +71,7 @@ VERSIONS = pa.schema(
 
 def models_table(models: Models, like: str | None) -> pa.Table:
     """Return a row for each model whose name matches a pattern."""
-    found = ((name, models.present(name)) for name in models.names(like))
+    found = ((name, models.shown(name)) for name in models.names(like))
     # A model may have been dropped between the two looks.
     rows = [row_of_model(models, name, versions) for name, versions in found if versions]
     return pa.Table.from_pylist(rows, MODELS)

@@ -212,6 +212,21 @@ def test_a_damaged_model_is_listed_and_the_others_are_as_they_were(session: xpsq
     assert session.models.names() == ["m"]
 
 
+@pytest.mark.parametrize("name", ["v1/manifest.json", "promoted.json"])
+@pytest.mark.parametrize("is_folder", [True, False])
+def test_a_model_whose_files_cannot_be_read_is_listed_as_damaged(session: xpsql.Session, name: str, is_folder: bool) -> None:
+    shutil.copytree(session.models.folder / "m", session.models.folder / "n")
+    path = session.models.folder / "n" / name
+    path.unlink(missing_ok=True)
+    if is_folder:
+        path.mkdir()
+    else:
+        path.write_bytes(b"\0")
+    for listing in ("SHOW MODELS", "SELECT model AS name, status FROM ML.VERSIONS() ORDER BY name"):
+        found = session.sql(listing).arrow().to_pylist()
+        assert [(row["name"], row["status"]) for row in found] == [("m", "ready"), ("n", "damaged")]
+
+
 @pytest.mark.parametrize("change", [{"rows": "x"}, {"rows": 1 << 70}, {"metrics": []}, {"tables": [{"name": "w", "dim": []}]}])
 def test_a_manifest_with_values_of_other_types_is_listed_as_damaged(session: xpsql.Session, change: dict[str, Any]) -> None:
     shutil.copytree(session.models.folder / "m", session.models.folder / "n")

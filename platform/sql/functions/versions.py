@@ -21,7 +21,7 @@ def run(context: StatementContext, call: Call) -> pa.Table:
         wanted = [version for version in found if call.version in (None, version.number)]
         wanted = wanted or [context.models.find(call.model, call.version)]
     else:  # a model may have been dropped between the two looks
-        wanted = [version for name in context.models.names(None) for version in context.models.present(name)]
+        wanted = [version for name in context.models.names(None) for version in context.models.shown(name)]
     return with_former(versions_table(wanted, with_model=True), call.columns)
 
 
