@@ -112,16 +112,11 @@ def images_of(version: Version, half: bool, report: Report) -> list[MappedRows]:
         half: of 16 bits a float.
         report: called with each problem of an image, a line of text.
     """
-    folders = folders_of(version, half)
-    for folder in folders:
-        if (folder / file_name(None)).exists():
-            try:
-                return mapped(version, folder)
-            except (OSError, ValueError) as error:
-                report(f"The image {folder} cannot be used and is made again: {error}.")
+    if (found := found_images(version, half, report)) is not None:
+        return found
     files = files_of(version)
     absent = absent_of(files)
-    for folder in folders:
+    for folder in folders_of(version, half):
         try:
             for file in files:
                 write(folder / file.file, version, file, half, absent)
@@ -134,6 +129,17 @@ def images_of(version: Version, half: bool, report: Report) -> list[MappedRows]:
         layout, place = placed(file.keys, file.columns, half, absent, training_of(version))
         made.append(MappedRows(None, layout, in_memory(layout, file.keys, place, fill_from(version, file.columns, unseen))))
     return made
+
+
+def found_images(version: Version, half: bool, report: Report) -> list[MappedRows] | None:
+    """Map the images that a version has; None where it has none, or damaged ones."""
+    for folder in folders_of(version, half):
+        if (folder / file_name(None)).exists():
+            try:
+                return mapped(version, folder)
+            except (OSError, ValueError) as error:
+                report(f"The image {folder} cannot be used and is made again: {error}.")
+    return None
 
 
 def mapped(version: Version, folder: Path) -> list[MappedRows]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ps._native import Image
 from ..ps.messages import OFFERED, Keys
-from .image import ImageWeights, MappedRows, Report, images_of
+from .image import ImageWeights, MappedRows, Report, folders_of, found_images, images_of
 from .layout import Bytes, in_memory, placed
 from .tables import Floats, fill_from, floats_of, training_of, unseen
 
@@ -22,12 +22,26 @@ MOST_SHARE = 0.1
 
 
 def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], report: Report) -> ImageWeights:
-    """Return the parameters of a version: over the images of another one, or from its own."""
+    """Return the parameters of a version: from images that are there, over the images of another one, or from its own."""
+    if (found := ready(version, half, bases, report)) is not None:
+        return found
     overs = overs_of(version, bases) if bases else None
     if overs is not None:
         return ImageWeights(version, bases, overs)
     images = images_of(version, half, report)
     return ImageWeights(version, images, [None] * len(images))
+
+
+def ready(version: Version, half: bool, bases: Sequence[MappedRows], report: Report) -> ImageWeights | None:
+    """Return the parameters of a version from its images: those that are mapped, where they are its own, or those that it has.
+
+    Returns:
+        None where there are none.
+    """
+    own = {folder / base.path.name for folder in folders_of(version, half) for base in bases if base.path is not None}
+    mapped = bool(bases) and all(b.path in own and b.layout.training == training_of(version) for b in bases)
+    found = bases if mapped else found_images(version, half, report)
+    return None if found is None else ImageWeights(version, found, [None] * len(found))
 
 
 def overs_of(version: Version, bases: Sequence[MappedRows]) -> list[Bytes | None] | None:
@@ -36,7 +50,8 @@ def overs_of(version: Version, bases: Sequence[MappedRows]) -> list[Bytes | None
     Returns:
         None where it has other tables, or differs in more rows than pay.
     """
-    if not same_tables(version, bases):
+    rows, of_base = version.manifest.rows, bases[0].layout.rows
+    if abs(rows - of_base) > MOST_SHARE * of_base or not same_tables(version, bases):
         return None
     overs: list[Bytes | None] = []
     for base in bases:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -156,6 +157,11 @@ def test_a_process_of_its_own_gives_the_same(session: xpsql.Session, version: Ve
     assert [base.path for base in made.bases] == [second.folder / "serving" / "rows.bin"], "other tables"
     same(made.pull(keys, len(keys)), Weights(second, 0, 1).pull(keys, len(keys)))
     assert reported == []
+    there = weights_apart(second, False, bases, reported.append, threading.Event())
+    assert [base.path for base in there.bases] == [made.bases[0].path], "what is there is mapped"
+    again = weights_apart(second, False, there.bases, reported.append, threading.Event())
+    assert again.bases == there.bases, "and stays mapped"
+    shutil.rmtree(second.folder / "serving")
     ended = threading.Event()
     ended.set()
     with pytest.raises(ModelError, match=r"The process that makes images ended with -?[0-9]+: "):
