@@ -129,7 +129,7 @@ def ranks(codes: Numbers, num_codes: int) -> Numbers:
     """Return a rank from 1 on for each code that there is, 0 for others: int64[num_codes]."""
     seen = np.zeros(num_codes, np.bool_)
     seen[codes] = True
-    numbers: Numbers = np.cumsum(seen) * seen
+    numbers: Numbers = np.where(seen, np.cumsum(seen), 0)
     return numbers
 
 

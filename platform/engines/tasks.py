@@ -21,6 +21,21 @@ class Task(NamedTuple):
     cores: int
 
 
+class TaskWords(NamedTuple):
+    """What messages say of an engine's tasks.
+
+    Attributes:
+        engine: its name.
+        memory: which memory it grants one.
+        more_cores, more_memory: what a user does to have room for more, or for larger ones; sentences without a full stop.
+    """
+
+    engine: str
+    memory: str
+    more_cores: str
+    more_memory: str
+
+
 class Running(Protocol):
     """Tasks under way. They end when their functions return, when they are cancelled, or with the session."""
 
@@ -44,9 +59,11 @@ class Tasks(Protocol):
 
     Attributes:
         host: the name or number under which tasks reach this process.
+        words: the engine's, for messages.
     """
 
     host: str
+    words: TaskWords
 
     def slots(self, wanted: int, gang: bool) -> int:
         """Return how many tasks can run at once when the engine has all machines that it may take.

@@ -99,10 +99,10 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
     shards = shards if serves else 0
     workers = settings.workers or max(1, default - shards)
     if shards + workers > slots:
-        remedy = "Lower workers or shards in WITH, or give" if settings.shards or settings.workers else "Give"
+        lower = " Lower workers or shards in WITH." if settings.shards or settings.workers else ""
         raise StatementError(
             f"The statement needs {shards + workers} tasks at once, {shards} {plural('shard', shards)} and {workers} "
-            f"{plural('worker', workers)}; Spark has room for {slots}. {remedy} Spark more cores, such as --master 'local[4]'.",
+            f"{plural('worker', workers)}; {tasks.words.engine} has room for {slots}.{lower} {tasks.words.more_cores}.",
             subject=Subject("WITH", option="workers" if settings.workers else "shards"),
         )
     return Places(shards, workers)

@@ -240,7 +240,7 @@ def check_memory(tasks: Tasks, prepared: Prepared) -> None:
     needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards
     if needed > granted:
         raise StatementError(
-            f"A shard needs about {needed >> 20} MiB for its rows, which live outside of the JVM; Spark grants the Python of a "
-            f"task {granted >> 20} MiB, a part of its executor's. Raise spark.executor.memoryOverhead (or "
-            f"spark.executor.pyspark.memory), or use more shards than {prepared.places.shards}."
+            f"A shard needs about {needed >> 20} MiB for its rows; {tasks.words.engine} "
+            f"{tasks.words.memory.format(f'{granted >> 20} MiB')}. {tasks.words.more_memory}, or use more shards than "
+            f"{prepared.places.shards}."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulation.world import Process, World
-from xpsql.platform.engines.tasks import Running, Task
+from xpsql.platform.engines.tasks import Running, Task, TaskWords
 from xpsql.platform.errors import LostError, TrainingError
 
 START_SECONDS, END_SECONDS = 0.5, 2.0
@@ -23,6 +23,7 @@ class SimulatedTasks:
     """
 
     host = "driver"
+    words = TaskWords("The world", "has {} for a task", "Make it larger", "Make its machines larger")
 
     def __init__(self, world: World, driver: Process) -> None:
         self._world = world

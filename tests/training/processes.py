@@ -10,16 +10,18 @@ import time
 from collections.abc import Callable
 
 from tests.forkserver import CONTEXT
-from xpsql.platform.engines.tasks import Running, Task
+from xpsql.platform.engines.tasks import Running, Task, TaskWords
 from xpsql.platform.errors import TrainingError
 
 START_SECONDS = 60.0
+WORDS = TaskWords("This machine", "has {} for a task", "Take more processes", "Take a larger machine")
 
 
 class ProcessTasks:
     """Starts each task as a process; `started` holds them by name, for tests that kill."""
 
     host = "127.0.0.1"
+    words = WORDS
 
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.training.memory_transport import MemoryTransport
+from tests.training.processes import WORDS
 from xpsql.platform.engines.tasks import Running, Task
 from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.training.parallelism import Places
@@ -19,6 +20,7 @@ class NeverReady:
     """Starts tasks that never serve."""
 
     host = "127.0.0.1"
+    words = WORDS
 
     def slots(self, wanted: int, gang: bool) -> int:
         return wanted

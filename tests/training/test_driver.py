@@ -137,12 +137,12 @@ def test_a_worker_that_stops_is_named_by_those_that_wait_for_it(
 def test_too_few_slots_are_refused_before_anything_starts(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = ProcessTasks(3)
     with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
-        with pytest.raises(StatementError, match=r"needs 4 tasks at once, 2 shards and 2 workers; Spark has room for 3"):
+        with pytest.raises(StatementError, match=r"needs 4 tasks at once, 2 shards and 2 workers; This machine has room for 3"):
             train(session, log, "workers = 2, shards = 2")
         assert session.sql("SHOW MODELS").arrow().num_rows == 0
         tasks.num_slots = 1
         with pytest.raises(
-            StatementError, match=r"2 tasks at once, 1 shard and 1 worker; Spark has room for 1\. Give Spark more"
+            StatementError, match=r"2 tasks at once, 1 shard and 1 worker; This machine has room for 1\. Take more processes\."
         ):
             train(session, log, "seed = 7")
     assert not tasks.started
@@ -154,7 +154,9 @@ def test_too_little_memory_is_refused_before_anything_starts(
     tasks = ProcessTasks(3)
     tasks.memory = 1 << 10
     with opened(tmp_path / "warehouse", tasks, monkeypatch) as session:
-        with pytest.raises(StatementError, match=r"Raise spark\.executor\.memoryOverhead"):
+        with pytest.raises(
+            StatementError, match=r"This machine has 0 MiB for a task\. Take a larger machine, or use more shards than 1\."
+        ):
             train(session, log, "workers = 2, shards = 1")
         assert session.sql("SHOW MODELS").arrow().num_rows == 0
     assert not tasks.started

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...cores import cores
 from ...errors import CancelledError, EngineEndedError, LostError, StatementError, TrainingError
-from ..tasks import Running, Task
+from ..tasks import Running, Task, TaskWords
 from ..waiting import held
 from .failures import is_loss, plain, root_cause
 from .start import ENDED, check_running
@@ -31,6 +31,12 @@ OVERHEAD_FACTOR = 0.1
 LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
 PYTHON = "spark.executor.pyspark.memory"
+WORDS = TaskWords(
+    "Spark",
+    "grants the Python of a task {}, a part of its executor's, outside of the JVM",
+    "Give Spark more cores, such as --master 'local[4]'",
+    f"Raise spark.executor.memoryOverhead (or {PYTHON})",
+)
 LEAST_PYTHON_MEBIBYTES = 1024  # MiB of address space, which that setting limits: what Python and JAX take without rows
 SHUT_DOWN = "SparkContext was shut down"
 CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
@@ -41,6 +47,8 @@ class SparkTasks:
 
     A job belongs to a daemon thread, so that a driver which ends takes it along.
     """
+
+    words = WORDS
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session

@@ -135,8 +135,9 @@ class Cluster:
 
     def _late(self, what: str) -> TrainingError:
         return TrainingError(
-            f"The {what} of {self.contact.job} have not started within {START_SECONDS:.0f} s. Spark's own messages say why; "
-            "other jobs may hold its cores. Wait for their end, or give the application more."
+            f"The {what} of {self.contact.job} have not started within {START_SECONDS:.0f} s. The messages of "
+            f"{self._tasks.words.engine} say why; other jobs may hold its cores. Wait for their end. "
+            f"{self._tasks.words.more_cores}."
         )
 
     def _over(self, running: Running, role: str) -> bool:
