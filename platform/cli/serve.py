@@ -19,7 +19,7 @@ from .startup import skip_pandas
 LOCAL = ("127.0.0.1", "::1", "localhost")
 TOKEN = "XPSQL_TOKEN"
 MOST_THREADS = 256
-SWITCH_SECONDS = 0.0002
+SWITCH_SECONDS = 0.0005
 """How long a thread that has Python's lock may keep it from others; the interpreter's 5 ms would be a request's latency."""
 
 

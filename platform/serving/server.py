@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,6 +26,7 @@ SMALL_BYTES = BODIES_BYTES // CONNECTIONS
 """A body that says that it is no longer is taken at once, not in pieces, each of which costs two turns of threads."""
 WITHOUT_BODY = ("GET", "HEAD")
 MOST_DIGITS = 16
+WATCH_SECONDS = 1.0
 
 
 class Listening(NamedTuple):
@@ -111,9 +113,11 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     loop.call_later(0, ready)
+    watch = loop.create_task(bodies.watch())
     try:
         await server.serve()
     finally:
+        watch.cancel()
         if pool is not None:
             pool.shutdown()
 
@@ -131,6 +135,7 @@ class Bodies:
 
     def __init__(self, service: Service) -> None:
         self._service, self._held = service, 0
+        self._began: dict[asyncio.Task[Any], float] = {}
 
     async def received(self, protocol: Any, headers: dict[str, str]) -> bytes:
         """Return the body of a request, which is read no further than the limits.
@@ -142,13 +147,32 @@ class Bodies:
         promised = int(length) if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS else None
         if promised is not None:
             limits.check_body(promised)
+        task = asyncio.current_task()
+        assert task is not None
+        self._began[task] = time.monotonic()
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                if promised is not None and promised <= SMALL_BYTES:
-                    return await self._at_once(protocol, promised)
-                return await self._in_pieces(protocol)
-        except TimeoutError:
+            if promised is not None and promised <= SMALL_BYTES:
+                return await self._at_once(protocol, promised)
+            return await self._in_pieces(protocol)
+        except asyncio.CancelledError:
+            if task in self._began:
+                raise
+            task.uncancel()
             raise RequestError(408, f"The body of the request was not complete after {BODY_SECONDS} s.") from None
+        finally:
+            self._began.pop(task, None)
+
+    async def watch(self) -> None:
+        """End bodies that take too long; one timer for all costs a request less than one of its own."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            self.end_late()
+
+    def end_late(self) -> None:
+        latest = time.monotonic() - BODY_SECONDS
+        for task in [task for task, began in self._began.items() if began < latest]:
+            del self._began[task]
+            task.cancel()
 
     async def _at_once(self, protocol: Any, size: int) -> bytes:
         try:

@@ -123,12 +123,18 @@ def test_bodies_have_a_deadline_and_take_so_much_memory_at_once(served: Served, 
         asyncio.run(received([], content_length="11"))
     with pytest.raises(RequestError, match="may have 10 bytes"):
         asyncio.run(received([b"12345", b"678901"]))
-    monkeypatch.setattr(server, "BODY_SECONDS", 0.01)
-    with pytest.raises(RequestError, match="was not complete") as late:
-        asyncio.run(received([b"12345"], stops=True))
-    assert late.value.status == 408
-    with pytest.raises(RequestError, match="was not complete"):
-        asyncio.run(received([b"12345"], stops=True, content_length="10"))
+
+    async def late(**headers: str) -> bytes:
+        waiting = asyncio.create_task(received([b"12345"], stops=True, **headers))
+        await asyncio.sleep(0)
+        bodies.end_late()
+        return await waiting
+
+    monkeypatch.setattr(server, "BODY_SECONDS", -1)
+    for headers in ({}, {"content_length": "10"}):
+        with pytest.raises(RequestError, match="was not complete") as ended:
+            asyncio.run(late(**headers))
+        assert ended.value.status == 408
     monkeypatch.setattr(server, "BODIES_BYTES", 15)
     monkeypatch.setattr(server, "BODY_SECONDS", SECONDS)
 
