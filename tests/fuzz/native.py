@@ -109,7 +109,7 @@ def of_arguments(folder: Path) -> Callable[[bytes], bool]:
             return False
         try:
             memory = Arguments(LAYOUTS[layout], size)
-        except ValueError:
+        except (MemoryError, ValueError):
             return False
         values: dict[str, Any] = {}
         content = given.data
