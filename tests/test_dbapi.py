@@ -5,10 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from xpsql import dbapi
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -27,6 +31,13 @@ def test_errors_are_the_tree_of_pep_249() -> None:
     assert issubclass(dbapi.DatabaseError, dbapi.Error)
     for name in ("Data", "Operational", "Integrity", "Internal", "Programming", "NotSupported"):
         assert issubclass(getattr(dbapi, f"{name}Error"), dbapi.DatabaseError)
+
+
+def test_spark_gives_the_same_descriptions_rows_and_errors(spark: SparkSession, tmp_path: Path) -> None:
+    with dbapi.connect(tmp_path, engine=spark) as connection:
+        test_a_query_has_a_description_and_rows(connection)
+        test_parameters_are_values_not_text(connection)
+        test_a_statement_that_cannot_run_is_a_programming_error_and_leaves_no_result(connection)
 
 
 def test_a_query_has_a_description_and_rows(connection: dbapi.Connection) -> None:
