@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..platform.errors import ModelError
 from .chains.links import WHOLE, ChainLink, chain, whole_files
-from .chains.merge import changed, merged, replayed
+from .chains.merge import Step, changed, merged, replayed
 from .files import Folders
 from .manifest import Manifest
 from .package import FILE
@@ -118,13 +118,14 @@ class Version(Folders):
         self._parts(table, links[0])
         return merged(links, table, columns, slices)
 
-    def replayed(self, table: str, columns: Sequence[str], slices: range) -> Iterator[tuple[pa.RecordBatch, bool]]:
-        """Read the rows of a table as `rows` does, for readers that keep them by key anyway; see chains.merge.replayed."""
+    def replayed(self, tables: Mapping[str, Sequence[str] | None], slices: range | None) -> Iterator[Step]:
+        """Read the rows of tables as `rows` does, for readers that keep them by key anyway; see chains.merge.replayed."""
         if not self.is_delta:
-            return ((batch, False) for batch in self.rows(table, columns, slices))
+            return (Step(name, batch, False) for name, wanted in tables.items() for batch in self.rows(name, wanted, slices))
         links = self.chain()
-        self._parts(table, links[0])
-        return replayed(links, table, columns, slices)
+        for name in tables:
+            self._parts(name, links[0])
+        return replayed(links, tables, slices)
 
     def trial_rows(self) -> Iterator[pa.RecordBatch]:
         """Read the trial rows of features without a row, as `rows` reads the first table's.

@@ -39,7 +39,7 @@ class Weights:
         for name, dim in self._dims.items():
             dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
             held = self._rows[name] = native_rows([(column, "float32", floats) for column, floats in dims.items()])
-            for batch, gone in version.replayed(name, ["key", *dims], slices_of(number, num_servers)):
+            for _, batch, gone in version.replayed({name: ["key", *dims]}, slices_of(number, num_servers)):
                 keys, *columns = batch.columns
                 hashed = keys.to_numpy().view(np.uint64)
                 if gone:

@@ -171,8 +171,10 @@ def test_statements_read_changes_as_they_read_all_rows(
             assert all(row[name] == full[key][name] for key, row in given.items() for name in names)
             assert all(key in old for key, row in delta.items() if row["deleted"])
             assert len(delta) < len(full) / 2
-        session.sql(f"CONTINUE MODEL m AS SELECT * FROM {rows}")
+        for model in ("m", "jobs"):
+            session.sql(f"CONTINUE MODEL {model} AS SELECT * FROM {rows}")
         assert newest(session).manifest.base is None
+        assert weights(session, "m") == weights(session, "jobs")
         session.sql("SHRINK MODEL m WHERE updates < 2")
         assert set(session.sql("CHECK MODEL m").arrow()["state"].to_pylist()) == {"whole"}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,20 +40,31 @@ def merged(
             yield from chosen(batch, seen.lookup(keys_of(batch)) == MISSING, columns, window)
 
 
-def replayed(
-    links: Sequence[ChainLink], table: str, columns: Sequence[str] | None, slices: range | None
-) -> Iterator[tuple[pa.RecordBatch, bool]]:
-    """Read what the versions of a chain did, the oldest first, for readers that keep rows by key: rows, each in place of the
-    one of its key, and (batch, True): keys of rows that are gone.
+class Step(NamedTuple):
+    """Something that a version of a chain did to a table: it has these rows, each in place of the one of its key, or keys are
+    gone."""
+
+    table: str
+    batch: pa.RecordBatch
+    gone: bool
+
+
+def replayed(links: Sequence[ChainLink], tables: Mapping[str, Sequence[str] | None], slices: range | None) -> Iterator[Step]:
+    """Read what the versions of a chain did, the oldest first, for readers that keep rows by key.
+
+    Args:
+        tables: the columns that are read of each; None: all.
 
     Raises:
         ModelError: a file is damaged, or went while it was read.
     """
     for link in links:
-        for batch in read_rows(link.parts(f"tombstones/{table}"), None, slices):
-            yield batch, True
-        for batch in read_rows(link.parts(f"rows/{table}"), columns, slices):
-            yield batch, False
+        for table in tables:
+            for batch in read_rows(link.parts(f"tombstones/{table}"), None, slices):
+                yield Step(table, batch, True)
+        for table, columns in tables.items():
+            for batch in read_rows(link.parts(f"rows/{table}"), columns, slices):
+                yield Step(table, batch, False)
 
 
 def changed(

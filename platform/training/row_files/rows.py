@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -148,20 +148,30 @@ def load(
             shard.moments = moments_of_version(parent, columns)
         load_candidates(shard, number, num_shards, parent, now)
         load_trials(shard, number, num_shards, parent, changed)
-    for entry in parent.manifest.tables:
-        for batch in carried_rows(parent, entry.name, columns, None, covering(shards, num_shards), nodes is None):
-            stored = {field.name: values(column) for field, column in zip(batch.schema, batch.columns, strict=True)}
-            floats = {name: np.asarray(stored[name], np.float32).reshape(-1, dim) for name, dim in entry.columns.items()}
-            stored |= floats
-            if entry.name in changed:
-                kept = changed[entry.name].weighing(floats, floats["w"])
-                stored |= {name: kept[name] for name in floats.keys() & kept.keys()}
-            keys = stored["key"].view(np.uint64)
-            owner = shard_of(keys, num_shards)
-            for number, shard in shards.items():
-                mine = slice(None) if num_shards == 1 else owner == number
-                own = {name: column[mine] for name, column in stored.items()}
-                shard.holding(entry.name).load(entry.name, np.ascontiguousarray(keys[mine]), own, now)
+    entries = {entry.name: entry for entry in parent.manifest.tables}
+    dropped = not_carried(columns, nodes is None)
+    for name, batch, gone in parent.replayed(dict.fromkeys(entries), covering(shards, num_shards)):
+        if gone:
+            for shard in shards.values():
+                shard.holding(name).store.evict(np.ascontiguousarray(batch.column(0).to_numpy().view(np.uint64)))
+            continue
+        rows = carried(batch, dropped)
+        if not rows.num_rows:
+            continue
+        stored = {field.name: values(column) for field, column in zip(rows.schema, rows.columns, strict=True)}
+        floats = {
+            column: np.asarray(stored[column], np.float32).reshape(-1, dim) for column, dim in entries[name].columns.items()
+        }
+        stored |= floats
+        if name in changed:
+            kept = changed[name].weighing(floats, floats["w"])
+            stored |= {column: kept[column] for column in floats.keys() & kept.keys()}
+        keys = stored["key"].view(np.uint64)
+        owner = shard_of(keys, num_shards)
+        for number, shard in shards.items():
+            mine = slice(None) if num_shards == 1 else owner == number
+            own = {column: array[mine] for column, array in stored.items()}
+            shard.holding(name).load(name, np.ascontiguousarray(keys[mine]), own, now)
     if nodes is not None:
         load_nodes(shards, num_shards, nodes, now)
 
@@ -190,26 +200,30 @@ def changed_programs(plan: Plan, recipe: Recipe, parent: Version) -> dict[str, P
     return {} if given == before else {programs.spec.name: programs for programs in recipe.programs}
 
 
-def carried_rows(
-    parent: Version,
-    table: str,
-    columns: Columns,
-    wanted: Sequence[str] | None,
-    slices: range | None,
-    nodes: bool = True,
-) -> Generator[pa.RecordBatch, None, None]:
+def carried_rows(parent: Version, table: str, columns: Columns, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a version's table that its continuation keeps: without the intercept's where that one has none.
 
     Args:
-        wanted: columns of the rows, `slot` among them; all where None.
-        slices: that must be covered; all where None.
-        nodes: of the tree's nodes, too.
+        wanted: columns of the rows, `slot` among them.
     """
-    out = [number for number, there in ((INTERCEPT_NUMBER, columns.intercept), (TREE_NUMBER, nodes)) if not there]
-    for batch in parent.rows(table, wanted, slices):
-        kept = batch if not out else batch.filter(pa.array(~np.isin(batch["slot"].to_numpy(), out)))
-        if kept.num_rows:
+    dropped = not_carried(columns, True)
+    for batch in parent.rows(table, wanted):
+        if (kept := carried(batch, dropped)).num_rows:
             yield kept
+
+
+def not_carried(columns: Columns, nodes: bool) -> list[int]:
+    """Return the numbers of slots whose rows a continuation does not keep.
+
+    Args:
+        nodes: whether it keeps the rows of a tree's nodes.
+    """
+    return [number for number, there in ((INTERCEPT_NUMBER, columns.intercept), (TREE_NUMBER, nodes)) if not there]
+
+
+def carried(batch: pa.RecordBatch, dropped: Sequence[int]) -> pa.RecordBatch:
+    """Return the rows of a batch that are not of some slots."""
+    return batch if not dropped else batch.filter(pa.array(~np.isin(batch["slot"].to_numpy(), dropped)))
 
 
 def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline: Sequence[float]) -> None:

@@ -165,7 +165,7 @@ def whole_of(recipe: Recipe) -> Whole:
 def stored_rows(prepared: Prepared, table: str) -> Columns:
     """Return the rows that a training continues, by column, ascending by key; `key` alone where there are none."""
     wanted = ["key", *STATISTICS, "w"]
-    batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted, None))
+    batches = [] if prepared.parent is None else list(carried_rows(prepared.parent, table, prepared.columns, wanted))
     if not batches:
         return {"key": np.empty(0, np.uint64)}
     read: Columns = {name: np.concatenate([values(batch[name]) for batch in batches]) for name in batches[0].schema.names}
