@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..platform.errors import ModelError
 from .chains.links import WHOLE, ChainLink, chain, whole_files
-from .chains.merge import Step, changed, merged, replayed
+from .chains.merge import ChainStep, changed, merged, replayed
 from .files import Folders
 from .manifest import Manifest
 from .package import FILE
@@ -118,10 +118,12 @@ class Version(Folders):
         self._parts(table, links[0])
         return merged(links, table, columns, slices)
 
-    def replayed(self, tables: Mapping[str, Sequence[str] | None], slices: range | None) -> Iterator[Step]:
+    def replayed(self, tables: Mapping[str, Sequence[str] | None], slices: range | None) -> Iterator[ChainStep]:
         """Read the rows of tables as `rows` does, for readers that keep them by key anyway; see chains.merge.replayed."""
         if not self.is_delta:
-            return (Step(name, batch, False) for name, wanted in tables.items() for batch in self.rows(name, wanted, slices))
+            return (
+                ChainStep(name, batch, False) for name, wanted in tables.items() for batch in self.rows(name, wanted, slices)
+            )
         links = self.chain()
         for name in tables:
             self._parts(name, links[0])

@@ -40,7 +40,7 @@ def merged(
             yield from chosen(batch, seen.lookup(keys_of(batch)) == MISSING, columns, window)
 
 
-class Step(NamedTuple):
+class ChainStep(NamedTuple):
     """Something that a version of a chain did to a table: it has these rows, each in place of the one of its key, or keys are
     gone."""
 
@@ -49,7 +49,9 @@ class Step(NamedTuple):
     gone: bool
 
 
-def replayed(links: Sequence[ChainLink], tables: Mapping[str, Sequence[str] | None], slices: range | None) -> Iterator[Step]:
+def replayed(
+    links: Sequence[ChainLink], tables: Mapping[str, Sequence[str] | None], slices: range | None
+) -> Iterator[ChainStep]:
     """Read what the versions of a chain did, the oldest first, for readers that keep rows by key.
 
     Args:
@@ -61,10 +63,10 @@ def replayed(links: Sequence[ChainLink], tables: Mapping[str, Sequence[str] | No
     for link in links:
         for table in tables:
             for batch in read_rows(link.parts(f"tombstones/{table}"), None, slices):
-                yield Step(table, batch, True)
+                yield ChainStep(table, batch, True)
         for table, columns in tables.items():
             for batch in read_rows(link.parts(f"rows/{table}"), columns, slices):
-                yield Step(table, batch, False)
+                yield ChainStep(table, batch, False)
 
 
 def changed(
