@@ -69,7 +69,9 @@ def test_streams_are_measured(tmp_path: Path) -> None:
     assert "Kafka, JSON of 39 columns: events learned" in figures
     assert "a job that finds nothing new" in figures
     assert "PUBLISH EVERY 5 SECONDS: p99 from the broker to a version" in figures
-    assert min(figures.values()) > 0
+    stood = {name for name in figures if "stood still" in name}  # for less than a millisecond, mostly
+    assert len(stood) == 2
+    assert all(value > 0 for name, value in figures.items() if name not in stood)
 
 
 def test_round_trips_are_measured() -> None:
