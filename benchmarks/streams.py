@@ -136,7 +136,7 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
         cpu = time.process_time()
         here.send(True)
         threading.Thread(target=wait, daemon=True).start()
-        session.sql(f"CONTINUE MODEL live PUBLISH EVERY 5 SECONDS {settings} AS SELECT * FROM STREAM {source}")
+        session.sql(f"CONTINUE MODEL live PUBLISH EVERY 5 SECONDS RETAIN LAST 1000 {settings} AS SELECT * FROM STREAM {source}")
         cpu = time.process_time() - cpu
         made = [version.manifest for version in session.models.versions("live")]
     (sent, producing, took), waits = reported[0], []
