@@ -59,11 +59,10 @@ class SilentReporter:
         pass
 
 
-class LogReporter:
-    """Writes plain lines, at most one every `interval_seconds` while work goes on."""
+class PacedReporter:
+    """The base of reporters that show something at most once every `interval_seconds`."""
 
-    def __init__(self, stream: TextIO, interval_seconds: float = 5.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self.stream = stream
+    def __init__(self, interval_seconds: float, clock: Callable[[], float]) -> None:
         self.interval_seconds = interval_seconds
         self.clock = clock
         self.title = ""
@@ -71,23 +70,40 @@ class LogReporter:
         self.before = 0
         self.started = self.last = 0.0
 
-    def start(self, title: str, total_examples: int | None) -> None:
+    def begin(self, title: str, total_examples: int | None) -> None:
         self.title, self.total = title, total_examples
         self.go_on(0)
-        if total_examples is not None:  # else it may be a prediction of one row
-            self.note(f"{title}: {total_examples:,} examples")
 
     def go_on(self, examples: int) -> None:
         self.before = examples
         self.started = self.last = self.clock()
 
-    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+    def due(self) -> float | None:
+        """Return how many seconds have passed, where it is time to show something again; else None."""
         now = self.clock()
         if now - self.last < self.interval_seconds:
-            return
+            return None
         self.last = now
+        return now - self.started
+
+
+class LogReporter(PacedReporter):
+    """Writes plain lines, at most one every `interval_seconds` while work goes on."""
+
+    def __init__(self, stream: TextIO, interval_seconds: float = 5.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(interval_seconds, clock)
+        self.stream = stream
+
+    def start(self, title: str, total_examples: int | None) -> None:
+        self.begin(title, total_examples)
+        if total_examples is not None:  # else it may be a prediction of one row
+            self.note(f"{title}: {total_examples:,} examples")
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        if (passed := self.due()) is None:
+            return
         of = "" if self.total is None else f" of {self.total:,}"
-        rate = (examples - self.before) / (now - self.started)
+        rate = (examples - self.before) / passed
         self.note(f"{self.title}: {examples:,}{of} examples, {rate:,.0f}/s{measured(metrics)}")
 
     def finish(self, message: str) -> None:
@@ -151,36 +167,24 @@ class BarReporter:
         self.console.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
-class NotebookReporter:
+class NotebookReporter(PacedReporter):
     """Draws a bar of HTML below a cell of Jupyter, a few times a second; what it ends with takes the bar's place."""
 
     def __init__(
         self, display: Callable[..., Any], interval_seconds: float = 0.3, clock: Callable[[], float] = time.monotonic
     ) -> None:
+        super().__init__(interval_seconds, clock)
         self.display = display
-        self.interval_seconds = interval_seconds
-        self.clock = clock
         self.shown: Any = None
-        self.title = ""
-        self.total: int | None = None
-        self.before = 0
-        self.started = self.last = 0.0
 
     def start(self, title: str, total_examples: int | None) -> None:
-        self.title, self.total = title, total_examples
-        self.go_on(0)
+        self.begin(title, total_examples)
         if total_examples is not None:  # else it may be a prediction of one row
             self.shown = self.display(page(title, bar(0, total_examples)), raw=True, display_id=True)
 
-    def go_on(self, examples: int) -> None:
-        self.before = examples
-        self.started = self.last = self.clock()
-
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        now = self.clock()
-        if now - self.last < self.interval_seconds:
+        if (passed := self.due()) is None:
             return
-        self.last, passed = now, now - self.started
         rate = (examples - self.before) / passed
         left = f", {(self.total - examples) / rate:.0f} s left" if self.total and rate else ""
         text = f"{examples:,} examples, {rate:,.0f}/s{measured(metrics)}; {passed:.0f} s passed{left}"
