@@ -19,8 +19,10 @@ from xpsql.platform.engines.missing import absent
 from xpsql.platform.engines.parquet_scan import as_row_group
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.streams import folder as folders
+from xpsql.platform.input.streams.base import VIEW
 from xpsql.platform.input.streams.feed import Feed
 from xpsql.platform.input.streams.folder import FilesOptions, FolderStream
+from xpsql.platform.input.streams.segment_scan import SegmentScan
 from xpsql.platform.progress import SilentReporter
 
 DAY = 24 * 3600
@@ -159,6 +161,13 @@ def test_files_that_differ_in_a_column_that_is_read_are_an_error(session: xpsql.
     pq.write_table(table.set_column(3, "item", table["item"].cast(pa.string())), landing / "b.parquet")
     with pytest.raises(DataError, match=r"item is int64 in .*a\.parquet, and .*b\.parquet has string\."):
         train(session, stream(landing))
+    files = FolderStream(str(landing), FilesOptions(), session.models.warehouse, False)
+    *first, other = files.news({})
+    scan = files.scan(f"SELECT item FROM {VIEW}", first)
+    assert isinstance(scan, SegmentScan)
+    scan.admit(first)
+    with pytest.raises(DataError, match=r"b\.parquet has string\."):  # as where it arrives while a training stays
+        scan.admit([other])
     pq.write_table(table.drop_columns(["item"]).append_column("more", table["label"]), landing / "b.parquet")
     assert learned(train(session, stream(landing), "label, ts, user")) == (1, "ready", 550)
 
@@ -215,6 +224,7 @@ def test_files_that_are_taken_one_by_one_are_never_older_than_the_position(
         taken += [Path(as_row_group(split).path).stem for split in splits]
         assert len(stream.news(feed.position)) == 6 - len(taken)
     assert taken == list("zyxwvu")
+    assert len(Feed(stream, {}, print).take(1, 25)) == 3
 
 
 def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, landing: Path) -> None:

@@ -188,9 +188,9 @@ def test_the_newest_versions_stay(
     asked: list[bool] = []
     take = Feed.take
 
-    def seen(feed: Feed, num_splits: int) -> list[Split]:
+    def seen(feed: Feed, *wanted: float) -> list[Split]:
         asked.append(any(one.following is not None and not one.following.opened.is_set() for one in increments))
-        return take(feed, num_splits)
+        return take(feed, *wanted)
 
     increments: list[Increment] = []
     close = Increment.close

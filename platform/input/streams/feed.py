@@ -50,17 +50,19 @@ class Feed:
         """When the first waiting row was seen, on the monotonic clock."""
         return self._since[0] if self._since else None
 
-    def take(self, num_splits: int) -> list[Split]:
-        """Return up to so many next splits, and the rest of the last one's file: positions know only whole files.
+    def take(self, num_splits: int, rows: float = 0) -> list[Split]:
+        """Return the next splits, so many, more where they have fewer rows than `rows`, and the rest of the last one's file:
+        positions know only whole files.
 
         Raises:
             DataError: what arrived has changed, or the stream does not answer at the first poll, or for ten minutes.
         """
         self.look()
         taken: list[Split] = []
-        while self._waiting and (len(taken) < num_splits or of_one_file(taken[-1], self._waiting[0])):
+        while self._waiting and (len(taken) < num_splits or rows > 0 or of_one_file(taken[-1], self._waiting[0])):
             taken.append(self._waiting.popleft())
             self._since.popleft()
+            rows -= taken[-1].rows
         if taken:
             self.position = self.stream.after(self.position, taken)
         return taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,10 +69,14 @@ def files_of(splits: Iterable[Split]) -> list[ArrivedFile]:
 
 def scan_of(query: str, splits: Sequence[Split], warehouse: Path) -> Scan:
     """Return how a query reads splits of files; see InputStream.scan."""
-    files = files_of(splits)
-    scan = row_by_row(query, files[0].path, warehouse)
-    check_columns(scan.needed, files)
-    return SegmentScan(scan, tuple(splits))
+    import pyarrow.parquet as pq
+
+    first = files_of(splits)[0].path
+    scan = row_by_row(query, first, warehouse)
+    schema = pq.read_schema(first)
+    like = FileColumns(first, {name: schema.field(name).type for name in scan.needed})
+    like.check(splits)
+    return SegmentScan(scan, tuple(splits), like.check)
 
 
 def row_by_row(query: str, file: str, warehouse: Path) -> ParquetScan:
@@ -104,22 +108,30 @@ def check_joins(query: str) -> None:
         raise StatementError(f"A stream is joined a part at a time, and {more}. Make such rows first, by INSERT INTO a table.")
 
 
-def check_columns(needed: Sequence[str], files: Sequence[ArrivedFile]) -> None:
-    """Require that all files have the columns that a query reads, in the types of the first one.
+class FileColumns(NamedTuple):
+    """The columns that a query reads of files, with the types that they have in the first one, at `first`."""
 
-    Raises:
-        DataError: names the first file that differs, and how.
-    """
-    import pyarrow.parquet as pq
+    first: str
+    types: Mapping[str, pa.DataType]
 
-    expected = {name: pq.read_schema(files[0].path).field(name).type for name in needed}
-    for file in files[1:]:
-        found = pq.read_schema(file.path)
-        for name, kind in expected.items():
-            at = found.get_field_index(name)
-            if at < 0 or found.field(at).type != kind:
-                has = "no column of that name" if at < 0 else f"{found.field(at).type}"
-                raise DataError(
-                    f"Files of the stream differ: {name} is {kind} in {files[0].path}, and {file.path} has {has}. Write it "
-                    "again as the others are, or move it away."
-                )
+    def check(self, splits: Sequence[Split]) -> None:
+        """Require that files have these.
+
+        Raises:
+            DataError: names the first file that differs, and how.
+        """
+        import pyarrow.parquet as pq
+
+        for file in files_of(splits):
+            try:
+                found = pq.read_schema(file.path)
+            except (OSError, pa.ArrowException) as error:
+                raise DataError(f"{file.path} cannot be read as Parquet: {error}. Put it back, or train again.") from error
+            for name, kind in self.types.items():
+                at = found.get_field_index(name)
+                if at < 0 or found.field(at).type != kind:
+                    has = "no column of that name" if at < 0 else f"{found.field(at).type}"
+                    raise DataError(
+                        f"Files of the stream differ: {name} is {kind} in {self.first}, and {file.path} has {has}. Write it "
+                        "again as the others are, or move it away."
+                    )

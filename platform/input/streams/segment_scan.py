@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
@@ -36,6 +36,10 @@ class NotingReading(Reading, Protocol):
     def beside(self, folder: Path) -> Self: ...
 
 
+def any_columns(splits: Sequence[Split]) -> None:
+    """Refuse nothing: a row that lacks columns is refused when it is read."""
+
+
 @dataclass(frozen=True)
 class SegmentScan:
     """Splits in the order of a version's log; see Scan.
@@ -43,10 +47,12 @@ class SegmentScan:
     Attributes:
         reading: how one is read.
         pieces: the splits.
+        admit: refuses later splits whose columns differ from those that are read.
     """
 
     reading: Reading
     pieces: tuple[Split, ...]
+    admit: Callable[[Sequence[Split]], None] = any_columns
 
     @property
     def schema(self) -> pa.Schema:

@@ -36,6 +36,7 @@ class GrowingDealer(Dealer):
     def __init__(self, num_workers: int) -> None:
         super().__init__((), num_workers, False)
         self._standing = Standing()
+        self._unfinished: set[Turn] = set()
         self._more = threading.Condition(self._lock)
         self._closed = False
 
@@ -48,8 +49,16 @@ class GrowingDealer(Dealer):
         """Deal these, too."""
         with self._more:
             self._place |= {turn: len(self._place) + number for number, turn in enumerate(turns)}
-            self._waiting[0].extend(self._open(turns, self._standing))  # which all workers share
+            opened = self._open(turns, self._standing)
+            self._unfinished.update(dealt.turn for dealt in opened)
+            self._waiting[0].extend(opened)  # which all workers share
             self._more.notify_all()
+
+    def finish(self, worker: int, turn: Turn, batches: int) -> None:
+        """See Dealer.finish."""
+        super().finish(worker, turn, batches)
+        with self._lock:
+            self._unfinished.discard(turn)
 
     def close(self) -> None:
         """Add no more."""
@@ -68,10 +77,16 @@ class GrowingDealer(Dealer):
         return dealt
 
     @property
-    def waiting(self) -> int:
-        """How many turns nobody has taken."""
+    def waiting(self) -> list[Turn]:
+        """The turns that nobody has taken."""
         with self._lock:
-            return len(self._waiting[0])
+            return [dealt.turn for dealt in self._waiting[0]]
+
+    @property
+    def open_turns(self) -> list[Turn]:
+        """The turns that are not finished."""
+        with self._lock:
+            return list(self._unfinished)
 
 
 class ProgressLog:
@@ -114,6 +129,7 @@ class Increment:
         before: the position at which it begins.
         opened: set when workers may learn from it: all before is learned, and published or about to be.
         following: the increment after it; None until it is closed.
+        rows: the most rows that its splits have.
     """
 
     def __init__(
@@ -139,7 +155,7 @@ class Increment:
         plan = prepared.plan
         self.monitor = Monitor(prepared.targets, self.log, reporter, plan.evaluate is not None)
         self._number_of: list[int] = []
-        self._num_batches = 0
+        self._num_batches = self.rows = 0
         self._begun: dict[Key, WindowPart] = {}
         self.schedule = None if plan.evaluate is None else Schedule(plan.evaluate, self._number_of, 0)
         self.collectors = [
@@ -160,13 +176,12 @@ class Increment:
     @property
     def open_rows(self) -> int:
         """The most rows that are dealt or waiting, and not learned."""
-        finished = self.dealer.finished
-        return sum(split.rows for number, split in enumerate(self.splits) if Turn(0, number) not in finished)
+        return sum(self.splits[turn.split].rows for turn in self.dealer.open_turns)
 
     @property
-    def rows(self) -> int:
-        """The most rows that its splits have."""
-        return sum(split.rows for split in self.splits)
+    def waiting_rows(self) -> int:
+        """The most rows that are dealt and not taken."""
+        return sum(self.splits[turn.split].rows for turn in self.dealer.waiting)
 
     def add(self, splits: Sequence[Split]) -> None:
         """Let workers learn from splits; with a draft they are on the disk before.
@@ -184,6 +199,7 @@ class Increment:
         for split in splits:
             self._number_of.append(self._num_batches)
             self._num_batches += -(-split.rows // self.prepared.batch_size)
+            self.rows += split.rows
         self.splits.extend(splits)
         self.dealer.add([Turn(0, first + number) for number, split in enumerate(splits) if split.rows])
 

@@ -10,6 +10,7 @@ continues the committed version has not learned it.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from ....warehouse.manifest import Split
 from ....warehouse.trainings.segments import write_passed
 from ....warehouse.version import Version
 from ...input.streams.feed import Feed
+from ...input.streams.segment_scan import SegmentScan
 from ...ps.client import LocalClient
 from ...ps.placement import slices_of
 from ...ps.watermarks import Watermarks
@@ -47,8 +49,9 @@ if TYPE_CHECKING:
     from ...input.streams.base import Position
 
 FEED_SECONDS = 0.05
-AHEAD_SPLITS = 1
-"""How many splits wait for each worker, beside the one that it learns from and the prefetched ones."""
+AHEAD_ROWS = 1 << 14
+"""How many rows wait for each worker, in one split at least, beside those that it reads: as many as it learns while a stream is
+asked what has arrived."""
 
 
 class Resident:
@@ -67,8 +70,6 @@ class Resident:
         self, prepared: Prepared, feed: Feed, models: Models, lock: Lock, announcer: Announcer, notes: Path, epoch: int
     ) -> None:
         assert prepared.plan.publish is not None
-        assert prepared.plan.stream is not None
-        self._query = prepared.plan.stream.query
         self._plan, self._publish_every = prepared.plan, prepared.plan.publish
         self._feed, self._models, self._lock, self._announcer, self._notes = feed, models, lock, announcer, notes
         self._parent = prepared.parent
@@ -170,15 +171,14 @@ class Resident:
 
     def _feed_one(self, increment: Increment) -> None:
         """Feed an increment whose workers will soon run out of splits."""
-        num_workers = self._prepared.places.workers
-        enough = self._publish_every.examples is not None and (
-            increment.examples + increment.open_rows >= self._publish_every.examples
-        )
-        if not enough and increment.dealer.waiting < AHEAD_SPLITS * num_workers:
-            splits = self._feed.take(num_workers)
-            if splits:
-                self._feed.stream.scan(self._query, splits)  # refuses files with other columns
-            increment.add(splits)
+        num_workers, examples = self._prepared.places.workers, self._publish_every.examples
+        splits, rows = num_workers - len(increment.dealer.waiting), AHEAD_ROWS * num_workers - increment.waiting_rows
+        left = math.inf if examples is None else examples - increment.examples - increment.open_rows
+        if left > 0 and (splits > 0 or rows > 0):
+            taken = self._feed.take(splits, min(rows, left))
+            if isinstance(scan := increment.prepared.scan, SegmentScan):
+                scan.admit(taken)
+            increment.add(taken)
 
     def _is_due(self, increment: Increment) -> bool:
         """Return whether a publication is due."""
