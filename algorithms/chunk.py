@@ -48,7 +48,7 @@ class Histories(NamedTuple):
     def take(self, rows: NDArray[np.intp]) -> Histories:
         """Return the histories of some rows."""
         index, offsets = gathered(self.offsets, rows)
-        return Histories(self.codes[:, index], offsets, self.length)
+        return Histories(self.codes.take(index, axis=1), offsets, self.length)
 
 
 class VectorArrays(NamedTuple):
@@ -100,12 +100,14 @@ class RowRuns(NamedTuple):
         starts: int64[runs], the first example of each; ascending, from 0 on.
         lines: of `Chunk.scalar`, whether each is one of the slots.
         bags: the numbers of the slots among `Chunk.bags`.
-        held: these bags have an entry for each run, not for each example.
+        histories: the numbers of the groups of sequences among `Chunk.histories`.
+        held: these bags and histories have an entry for each run, not for each example.
     """
 
     starts: NDArray[np.int64]
     lines: tuple[bool, ...]
     bags: tuple[int, ...]
+    histories: tuple[int, ...] = ()
     held: bool = False
 
 

@@ -88,10 +88,13 @@ class History(NamedTuple):
     Attributes:
         rows: int32[fields, batch, L]; the row of each element, that of zeros where it is NULL or there is none.
         mask: bool[batch, L]; whether an element is there, with a value in some field.
+        owner: of an algorithm that is `compact`, int32[batch], where neighbouring examples have histories in common: rows and
+            mask are then of groups in the place of examples, and this is the group of each example, ascending; else None.
     """
 
     rows: jax.Array
     mask: jax.Array
+    owner: jax.Array | None = None
 
 
 class Vectors(NamedTuple):
@@ -143,7 +146,8 @@ class Inputs(NamedTuple):
         statistics: float32[n, k]; of each row what the algorithm's `statistics` name, 0 where it is absent; None where it names
             none. No gradient flows into it.
         group: of an algorithm that is `compact`, what neighbouring examples have in common: their values of some multi-valued
-            slots are there, and `scalar` holds common lines once; None where they have too little, and of other algorithms.
+            slots are there, and `scalar` and `histories` hold what is common once; None where they have too little, and of
+            other algorithms.
         sides: one for each of `Layout.sides`; algorithms see them as further slots.
         expected: float32[n], where an algorithm has items drawn at random for each batch (see RandomItems): the last n examples
             are these items, of weight 0, and this is how often each was to be expected among them; None in scoring.

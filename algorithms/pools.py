@@ -63,7 +63,7 @@ class Pool(NamedTuple):
             x, mask = inputs.vector_arrays[self.array]
             x = x * jax.lax.rsqrt((x * x).mean(axis=2, keepdims=True) + SMALLEST)
         else:
-            rows, mask = inputs.histories[self.history]
+            rows, mask, _ = inputs.histories[self.history]
             fields, batch, length = rows.shape
             x = gathered(parameters[VECTORS], rows.reshape(fields, batch * length)).reshape(batch, length, fields * dim)
         flat = self.vlad.apply(parameters, x, mask)

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 
 from ...platform.errors import suggestion
 from ..inputs import Inputs, Layout
-from ..layers.lookups import gathered
+from ..layers.lookups import gathered, of_examples
+from ..layers.packed import places_of
 from ..layers.pooling import slot_vectors
 from ..linear.scores import linear_scores
 
@@ -112,7 +113,7 @@ def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layou
     """Return the values of a batch."""
     rows = parameters["vectors"]
     history = {
-        name: (gathered(rows, found.rows[place].T), found.mask)
+        name: (of_examples(gathered(rows, found.rows[place].T), found.owner), places_of(found.mask, found.owner))
         for (_, slots), found in zip(layout.histories, inputs.histories, strict=True)
         for place, name in enumerate(slots)
     }

@@ -12,8 +12,8 @@ from ...platform.operators.base import DenseSpec
 from ..inputs import History
 from .activations import ACTIVATIONS
 from .dense import Layer, Parameters, activated, branch
-from .lookups import gathered, projected
-from .packed import of_elements, whole
+from .lookups import gathered, of_examples, projected
+from .packed import of_elements, places_of, whole
 
 NEVER = -1e9  # the score of what is not there, before a softmax
 
@@ -22,14 +22,20 @@ class Attended(NamedTuple):
     """The elements of histories: their vectors, and the share that they alone have of attention's first layer.
 
     Attributes:
-        vectors: float32[batch, L, width], zeros where there is no element.
-        shares: float32[batch, L, units].
-        mask: bool[batch, L].
+        vectors: float32[n, L, width], zeros where there is no element; n is batch, or how many histories examples share.
+        shares: float32[n, L, units].
+        mask: bool[n, L].
+        owner: as History has it.
     """
 
     vectors: jax.Array
     shares: jax.Array
     mask: jax.Array
+    owner: jax.Array | None = None
+
+    def total(self) -> jax.Array:
+        """Return the sum of each example's elements, float32[batch, width]."""
+        return of_examples(self.vectors.sum(axis=1), self.owner)  # rows of what is not there are zeros
 
 
 class Attention:
@@ -39,7 +45,7 @@ class Attention:
 
     The first layer is linear in its four parts, so that with its kernel in four, (K1 + K3) t + (K2 - K3) h + K4 (t * h) is the
     same: the first term is computed once per example, the second once per distinct row of a batch, and only the third for every
-    element of every history.
+    element of every example's history.
 
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 4.3.
 
@@ -76,15 +82,17 @@ class Attention:
 
     def of_rows(self, parameters: Parameters, rows: jax.Array, history: History) -> Attended:
         """Return histories of rows float32[n, dim], with width = fields * dim; a distinct row is multiplied once."""
-        fields, batch, length = history.rows.shape
-        index = history.rows.reshape(fields, batch * length)
-        vectors = gathered(rows, index).reshape(batch, length, self._width)
-        shares = projected(rows, index, self._element_kernel(parameters)).reshape(batch, length, -1)
-        return Attended(vectors, shares, history.mask)
+        fields, count, length = history.rows.shape
+        index = history.rows.reshape(fields, count * length)
+        vectors = gathered(rows, index).reshape(count, length, self._width)
+        shares = projected(rows, index, self._element_kernel(parameters)).reshape(count, length, -1)
+        return Attended(vectors, shares, history.mask, history.owner)
 
-    def of_vectors(self, parameters: Parameters, vectors: jax.Array, mask: jax.Array) -> Attended:
-        """Return histories whose elements are given, float32[batch, L, width]."""
-        return Attended(vectors, vectors @ self._element_kernel(parameters), mask)
+    def of_vectors(
+        self, parameters: Parameters, vectors: jax.Array, mask: jax.Array, owner: jax.Array | None = None
+    ) -> Attended:
+        """Return histories whose elements are given, float32[n, L, width]; see Attended."""
+        return Attended(vectors, vectors @ self._element_kernel(parameters), mask, owner)
 
     def weights(self, parameters: Parameters, target: jax.Array, elements: Attended) -> jax.Array:
         """Return the weight of each element, float32[batch, L], 0 where there is none.
@@ -96,15 +104,16 @@ class Attention:
         of_target, _, of_difference, _ = jnp.split(parameters[f"{first.name}.kernel"], 4)
         in_common = target @ (of_target + of_difference) + parameters[f"{first.name}.bias"]
         own = {name: values for name, values in parameters.items() if name.startswith(f"{self._name}_")}
-        given = own, jnp.concatenate([target, in_common], axis=1), (elements.vectors, elements.shares), elements.mask
+        owner, mask = elements.owner, places_of(elements.mask, elements.owner)
+        given = own, jnp.concatenate([target, in_common], axis=1), (elements.vectors, elements.shares), elements.mask, owner
         if any(ACTIVATIONS[layer.activation].follows for layer in self._layers):  # which see the batch, not a part of it
-            scores = whole(partial(self._scores, mask=elements.mask), *given)
+            scores = whole(partial(self._scores, mask=mask), *given)
         else:
             scores = of_elements(self._scores, *given)
         if not self._softmax:
-            return jnp.where(elements.mask, scores + parameters[f"{self._output.name}.bias"], 0)
-        weights = jax.nn.softmax(jnp.where(elements.mask, scores, NEVER), axis=1)
-        return jnp.where(elements.mask, weights, 0)
+            return jnp.where(mask, scores + parameters[f"{self._output.name}.bias"], 0)
+        weights = jax.nn.softmax(jnp.where(mask, scores, NEVER), axis=1)
+        return jnp.where(mask, weights, 0)
 
     def _scores(
         self, parameters: Parameters, target: jax.Array, elements: tuple[jax.Array, ...], mask: jax.Array | None = None
@@ -126,8 +135,9 @@ class Attention:
         return (x @ parameters[f"{self._output.name}.kernel"])[..., 0]
 
     def pooled(self, parameters: Parameters, target: jax.Array, elements: Attended) -> jax.Array:
-        """Return the weighted sum of each history, float32[batch, width]; zeros of an empty one."""
-        return jnp.einsum("bl,bld->bd", self.weights(parameters, target, elements), elements.vectors)
+        """Return the weighted sum of each example's history, float32[batch, width]; zeros of an empty one."""
+        vectors = of_examples(elements.vectors, elements.owner)
+        return jnp.einsum("bl,bld->bd", self.weights(parameters, target, elements), vectors)
 
     def _element_kernel(self, parameters: Parameters) -> jax.Array:
         _, of_element, of_difference, _ = jnp.split(parameters[f"{self._layers[0].name}.kernel"], 4)

@@ -67,6 +67,11 @@ def spread(values: jax.Array, owner: jax.Array) -> jax.Array:
     return lying.reshape(owner.shape[0], *values.shape[1:])
 
 
+def of_examples(values: jax.Array, owner: jax.Array | None) -> jax.Array:
+    """Return what each example has, of what groups have, `spread`, or where there are none, None, of what examples have."""
+    return values if owner is None else spread(values, owner)
+
+
 def gathered(rows: jax.Array, index: jax.Array | CommonLines) -> jax.Array:
     """Return the rows of each example, float32[batch, lines, dim] of float32[n, dim]."""
     return gathered_whole(rows, index.whole() if isinstance(index, CommonLines) else index)

@@ -14,7 +14,8 @@ from ..base import Algorithm, Inputs, Layout, Losses, Online, Parameters, Superv
 from ..inputs import History
 from ..layers.attention import Attention
 from ..layers.gru import Gru
-from ..layers.lookups import gathered, projected
+from ..layers.lookups import gathered, of_examples, projected
+from ..layers.packed import places_of
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import loss_of
@@ -39,9 +40,9 @@ class Evolved(NamedTuple):
 
     Attributes:
         seen: what the layers see.
-        states: float32[batch, L, width], the interest after each element.
-        vectors: float32[batch, L, width], the elements.
-        history: their rows and mask.
+        states: float32[n, L, width], the interest after each element of n histories.
+        vectors: float32[n, L, width], the elements.
+        history: their rows and mask, and which examples they are of.
     """
 
     seen: Stacked
@@ -58,7 +59,8 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
 
     Attention is that of din. While it learns, each h_i with an element after it also learns to distinguish that element from a
     random one of the batch's histories: auxiliary * the mean over an example's elements of -log sigmoid(<h_i, next>) - log(1 -
-    sigmoid(<h_i, drawn>)). What stands in the same history is no such element. Other slots are as in xnn. With WITH (share =
+    sigmoid(<h_i, drawn>)). What stands in the same history is no such element; neighbours with the same history share what is
+    drawn. Other slots are as in xnn. With WITH (share =
     (clicked_items AS item)) elements and target have the same vectors, as in the paper. An example with an empty history has
     zeros for it. A target that stands in its own history is an element like any other, which gives the label away: build
     histories from what came strictly before.
@@ -81,7 +83,8 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
         evolved = network.evolved(parameters, inputs)
         scores = network.scores_of(parameters, inputs, evolved)
         losses = with_booster.losses(parameters, inputs)[0] if options.booster else loss.value(scores, inputs.label)
-        return losses + share * auxiliary_loss(evolved, inputs.random)[:, None], scores
+        further = of_examples(auxiliary_loss(evolved, inputs.random), evolved.history.owner)
+        return losses + share * further[:, None], scores
 
     learned: Losses = objective
     return replace(made, learns=Online(Supervised(network.scores, loss, learned), random=True, examples_meet=True))
@@ -128,21 +131,22 @@ class DienNetwork:
         """Return what the layers see, and the interests on the way there."""
         rows = parameters["vectors"]
         target, history = self._interest.target(rows, inputs), self._interest.history(inputs)
-        fields, batch, length = history.rows.shape
-        index = history.rows.reshape(fields, batch * length)
-        vectors = gathered(rows, index).reshape(batch, length, self._width)
-        products = projected(rows, index, self._extraction.kernel(parameters)).reshape(batch, length, -1)
-        states = self._extraction.states(parameters, products, history.mask)
-        weights = self._attention.weights(parameters, target, self._attention.of_vectors(parameters, states, history.mask))
-        products = states @ self._evolution.kernel(parameters)
-        last = self._evolution.states(parameters, products, history.mask, weights)[:, -1]
-        total = vectors.sum(axis=1)  # rows of what is not there are zeros
+        fields, count, length = history.rows.shape
+        index, mask, owner = history.rows.reshape(fields, count * length), history.mask, history.owner
+        vectors = gathered(rows, index).reshape(count, length, self._width)
+        products = projected(rows, index, self._extraction.kernel(parameters)).reshape(count, length, -1)
+        states = self._extraction.states(parameters, products, mask)
+        elements = self._attention.of_vectors(parameters, states, mask, owner)
+        weights = self._attention.weights(parameters, target, elements)
+        products = of_examples(states @ self._evolution.kernel(parameters), owner)
+        last = self._evolution.states(parameters, products, places_of(mask, owner), weights)[:, -1]
+        total = elements._replace(vectors=vectors).total()
         seen = network_inputs(parameters, inputs, self._layout, total, target * total, last)
         return Evolved(seen, states, vectors, history)
 
 
 def auxiliary_loss(evolved: Evolved, random: jax.Array | None) -> jax.Array:
-    """Return the loss of distinguishing the next element from a random one, the mean of each example, float32[batch].
+    """Return the loss of distinguishing the next element from a random one, the mean of each history, float32[n].
 
     Args:
         random: as in Inputs; of a batch that is not learned from, None, it is 0.
@@ -150,7 +154,7 @@ def auxiliary_loss(evolved: Evolved, random: jax.Array | None) -> jax.Array:
     mask = evolved.history.mask
     if random is None or mask.shape[1] < 2:
         return jnp.zeros(len(mask))
-    drawn = drawn_elements(mask, random)
+    drawn = drawn_elements(evolved.history, random)
     own, others = evolved.history.rows, evolved.history.rows.reshape(len(evolved.history.rows), -1)[:, drawn]
     same = (others[:, :, :, None] == own[:, :, None, :]).all(axis=0).any(axis=2)
     states, after = evolved.states[:, :-1], mask[:, :-1] & mask[:, 1:]
@@ -161,13 +165,28 @@ def auxiliary_loss(evolved: Evolved, random: jax.Array | None) -> jax.Array:
     return jnp.where(after, losses, 0).sum(axis=1) / jnp.maximum(after.sum(axis=1), 1)
 
 
-def drawn_elements(mask: jax.Array, random: jax.Array) -> jax.Array:
-    """Return for each place of a batch's histories an element of them, int32[batch, L], each one as likely as the others."""
-    place = jax.lax.iota(jnp.uint32, mask.size)
+def drawn_elements(history: History, random: jax.Array) -> jax.Array:
+    """Return for each place of n histories an element of them, int32[n, L], each one of an example as likely as the others.
+
+    It is the same whether examples share histories: it depends on the first of neighbouring examples that have this history.
+    """
+    rows, mask, owner = history
+    lengths = mask.sum(axis=1)
+    first, sizes = jax.lax.iota(jnp.int32, len(mask)), jnp.ones(len(mask), jnp.int32)
+    if owner is not None:
+        first = jnp.searchsorted(owner, first).astype(jnp.int32)
+        sizes = jnp.diff(first, append=len(owner))
+    repeats = (rows[:, 1:] == rows[:, :-1]).all(axis=(0, 2)) & (mask[1:] == mask[:-1]).all(axis=1)
+    first = jax.lax.cummax(jnp.where(jnp.pad(repeats, (1, 0)), 0, first))
+    place = (first[:, None] * mask.shape[1] + jax.lax.iota(jnp.int32, mask.shape[1])).astype(jnp.uint32)
     bits = mixed(mixed(place ^ random[0]) + random[1] + jnp.uint32(EXTRACTION))
-    there = jnp.nonzero(mask.reshape(-1), size=mask.size)[0]
-    number = jnp.maximum(mask.sum(), 1).astype(jnp.uint32)
-    return there[bits % number].reshape(mask.shape)
+    there, stops = jnp.nonzero(mask.reshape(-1), size=mask.size)[0], jnp.cumsum(sizes * lengths)
+    number = (bits % jnp.maximum(stops[-1], 1).astype(jnp.uint32)).astype(jnp.int32)
+    if owner is None:
+        return there[number]
+    which = jnp.searchsorted(stops, number, side="right")
+    within = (number - (stops - sizes * lengths)[which]) % jnp.maximum(lengths[which], 1)
+    return there[(jnp.cumsum(lengths) - lengths)[which] + within]
 
 
 DIEN = Part("dien", DienOptions, dien)

@@ -75,7 +75,7 @@ class DinNetwork:
         rows = parameters["vectors"]
         target = self._interest.target(rows, inputs)
         elements = self._attention.of_rows(parameters, rows, self._interest.history(inputs))
-        total = elements.vectors.sum(axis=1)  # rows of what is not there are zeros
+        total = elements.total()
         seen = [total, target * total, self._attention.pooled(parameters, target, elements)]
         return network_inputs(parameters, inputs, self._layout, *seen)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Added, Chunk, Facets
+from ...algorithms.chunk import Added, Chunk, Facets, Histories
 from ..ps._native import Deduplicator
 from ..ps.compiled.aligned import empty, filled, padded
 from ..ps.compiled.ladder import Ladder
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
         fresh: no shard has it yet, so that its predictions do not depend on its labels.
         term: of its turn, see TurnAssignment.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
-        histories: one per group of sequences.
+        histories: one per group of sequences; those that `group` names have an entry for each group of examples.
         vector_arrays: one per slot of arrays of vectors.
         group: what neighbouring examples have in common; `scalar` and the values of bags then lack it.
         sides: of the vectors with ids of each kind, which of them each row has.
@@ -123,7 +123,7 @@ def cut(
     runs, common = chunk.runs, None
     if runs is not None:
         common = CommonCodes.cut(chunk, runs, start, stop, positive)
-    codes_of_slots, numbers = own_slots(chunk, start, stop)
+    codes_of_slots, numbers, sequences = own_slots(chunk, start, stop)
     bag = bag_values([chunk.bags[number] for number in numbers], numbers, start, stop)
     dense = chunk.dense[:, start:stop]
     present = ~np.isnan(dense)
@@ -131,8 +131,8 @@ def cut(
     seen = dense_counts > 0
     dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
     values, examples_of_values = bag.codes, bag.owners
-    if chunk.histories:
-        history_codes, history_examples = elements(chunk.histories, start, stop)
+    if sequences:
+        history_codes, history_examples = elements(sequences, start, stop)
         values, examples_of_values = np.append(values, history_codes), np.append(examples_of_values, history_examples)
     codes_of_bag = np.concatenate([values, dense_codes, chunk.offered_codes, sampled])
     if added is not None:
@@ -145,11 +145,11 @@ def cut(
         codes, counts, clicks = deduplicator.unique(*own)
         group = None
     else:
-        of_lines, of_values = common.empty_index(padded_groups(len(common.sizes))), np.empty_like(common.values.codes)
-        into = of_lines[:, : len(common.sizes)], of_values
-        shared = common.scalar, common.values.codes, common.values.owners, common.sizes, common.clicks
-        codes, counts, clicks = deduplicator.unique_of_groups(*shared, *into, *own)
-        group = common.padded(of_lines, of_values, runs, batch_size, len(codes), ladders.values)
+        of_lines, arrays = common.empty_index(padded_groups(len(common.sizes))), common.arrays
+        of_arrays = np.empty_like(arrays[0])
+        into = of_lines[:, : len(common.sizes)], of_arrays
+        codes, counts, clicks = deduplicator.unique_of_groups(common.scalar, *arrays, common.sizes, common.clicks, *into, *own)
+        group = common.padded(of_lines, of_arrays, runs, batch_size, len(codes), ladders.values)
     m, num_values = len(codes), len(bag.codes)
     scalar[:, examples:] = m
     bounds = np.cumsum([len(seen), len(chunk.offered_codes), len(sampled)])
@@ -167,6 +167,10 @@ def cut(
         bag, num_values = bag.followed_by(of_added, batch_size), len(bag_index)
         dense = np.concatenate([dense, np.full((len(dense), batch_size - examples), np.nan, np.float32), added.dense], axis=1)
     size = ladders.values.size(num_values) if numbers else 0
+    histories = padded_histories(sequences, history_index, start, stop, size_of_batch, m, length_of)
+    if common is not None and group is not None:
+        shared = common.padded_histories(of_arrays, group.scalar.shape[1], m, length_of)
+        histories = merged(shared, histories, group.histories)
     return Batch(
         id=which,
         examples=examples,
@@ -188,7 +192,7 @@ def cut(
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
         sampled_index=sampled_index if len(sampled) else None,
-        histories=padded_histories(chunk.histories, history_index, start, stop, size_of_batch, m, length_of),
+        histories=histories,
         group=group,
         vector_arrays=tuple(PaddedVectors.cut(one, start, stop, size_of_batch, length_of) for one in chunk.vector_arrays),
         sides=tuple(side.cut(codes) for side in chunk.sides),
@@ -196,13 +200,19 @@ def cut(
     )
 
 
-def own_slots(chunk: Chunk, start: int, stop: int) -> tuple[Codes, Sequence[int]]:
-    """Return the codes of the lines that examples start:stop do not have in common, and the numbers of the bags that they do
-    not."""
+def own_slots(chunk: Chunk, start: int, stop: int) -> tuple[Codes, Sequence[int], Sequence[Histories]]:
+    """Return what examples start:stop do not have in common: the codes of lines, the numbers of bags, and histories."""
     if chunk.runs is None:
-        return chunk.scalar[:, start:stop], range(len(chunk.bags))
-    lines = np.flatnonzero(np.logical_not(chunk.runs.lines))
-    return chunk.scalar[lines, start:stop], [bag for bag in range(len(chunk.bags)) if bag not in chunk.runs.bags]
+        return chunk.scalar[:, start:stop], range(len(chunk.bags)), chunk.histories
+    lines, common = np.flatnonzero(np.logical_not(chunk.runs.lines)), chunk.runs.histories
+    bags = [bag for bag in range(len(chunk.bags)) if bag not in chunk.runs.bags]
+    return chunk.scalar[lines, start:stop], bags, [own for group, own in enumerate(chunk.histories) if group not in common]
+
+
+def merged(shared: Sequence[Padded], own: Sequence[Padded], common: Sequence[int]) -> tuple[Padded, ...]:
+    """Return all histories in order: the common ones have the numbers `common`."""
+    of_groups, of_examples = iter(shared), iter(own)
+    return tuple(next(of_groups if number in common else of_examples) for number in range(len(shared) + len(own)))
 
 
 def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Codes, positive: np.bool_) -> None:

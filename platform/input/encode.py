@@ -69,7 +69,7 @@ def encode(
         scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
     runs = repeats.runs(columns) if runs_apart else None
     bags = bags_of(table, repeats, columns, encoding, lines, expand=runs is None)
-    histories = tuple(aligned(table, repeats, group, encoding, where) for group in columns.groups)
+    histories = tuple(aligned(table, repeats, group, encoding, where, expand=runs is None) for group in columns.groups)
     dense, dense_codes = encode_dense(table, repeats, columns, encoding)
     offered = [vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number) for slot in columns.offered]
     offered_codes = np.array(offered, np.int32)
@@ -121,9 +121,10 @@ class Repeats(NamedTuple):
         """Return the runs in the form of a chunk, with the intercept in common; None where no slot has any."""
         common = [self.has(slot) for slot in columns.scalar]
         bags = tuple(number for number, slot in enumerate(columns.bags) if self.has(slot))
-        if not (any(common) or bags):
+        histories = tuple(number for number, group in enumerate(columns.groups) if self.has(group[0][0]))
+        if not (any(common) or bags or histories):
             return None
-        return RowRuns(self.starts, (*common, *([True] if columns.intercept else [])), bags, held=True)
+        return RowRuns(self.starts, (*common, *([True] if columns.intercept else [])), bags, histories, held=True)
 
 
 NO_REPEATS = Repeats(pa.table({}), np.empty(0, np.int64))
@@ -181,8 +182,12 @@ def aligned(
     group: Sequence[tuple[Slot, SequenceKind]],
     encoding: Encoding,
     where: Callable[[int], str],
+    expand: bool,
 ) -> Histories:
     """Encode the slots of a group, whose elements belong together.
+
+    Args:
+        expand: see bags_of.
 
     Raises:
         DataError: fields have different lengths in a row; names the row, and what it has.
@@ -201,7 +206,7 @@ def aligned(
             )
     offsets = np.concatenate([[0], np.cumsum(fields[0].kept)]).astype(np.int64)
     found = Histories(np.stack([own.codes for own in fields]), offsets, max(slot.length for slot, _ in group))
-    return found.take(repeats.owners) if once else found
+    return found.take(repeats.owners) if once and expand else found
 
 
 def encode_dense(table: pa.Table, repeats: Repeats, columns: Columns, encoding: Encoding) -> tuple[NDArray[np.float32], Codes]:

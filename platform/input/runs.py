@@ -3,16 +3,17 @@ found in a chunk, and a batch holds once, for a group of examples, what a run ha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Bag, Chunk, RowRuns
+from ...algorithms.chunk import Bag, Chunk, Histories, RowRuns
 from ..ps._native import mark_bag_changes, mark_changes
 from ..ps.compiled.aligned import empty, filled
 from ..ps.compiled.ladder import Ladder
+from .histories import Padded, elements, padded_histories
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -30,10 +31,12 @@ class Agreeing(NamedTuple):
     Attributes:
         lines: for each line of `Chunk.scalar`, whether rows agree in it.
         bags: the numbers of the slots among `Chunk.bags`.
+        histories: the numbers of the groups of sequences among `Chunk.histories`.
     """
 
     lines: tuple[bool, ...]
     bags: tuple[int, ...]
+    histories: tuple[int, ...]
 
 
 class RunFinder:
@@ -63,7 +66,7 @@ class RunFinder:
         if slots is None:
             return chunk
         starts = starts_of(chunk, slots)
-        return chunk._replace(runs=RowRuns(starts, slots.lines, slots.bags)) if 2 * len(starts) <= rows else chunk
+        return chunk._replace(runs=RowRuns(starts, *slots)) if 2 * len(starts) <= rows else chunk
 
     def _chosen_of_split(self, chunk: Chunk) -> Agreeing | None:
         if not self._begun:
@@ -83,17 +86,20 @@ class RunFinder:
 
 
 class Neighbours(NamedTuple):
-    """How often slots change between neighbouring rows of a sample: slots of `Chunk.scalar`, then of `Chunk.bags`.
+    """How often slots change between neighbouring rows of a sample: slots of `Chunk.scalar`, then of `Chunk.bags`, then the
+    groups of `Chunk.histories`.
 
     Attributes:
         changed: bool[slots, n], whether a row differs from the one before it.
         shares: float64[slots], of the features of an example.
         num_lines: how many slots are lines.
+        num_bags: how many are bags.
     """
 
     changed: NDArray[np.bool_]
     shares: NDArray[np.float64]
     num_lines: int
+    num_bags: int
 
     @classmethod
     def of(cls, chunk: Chunk) -> Neighbours:
@@ -102,13 +108,15 @@ class Neighbours(NamedTuple):
         begins = np.linspace(0, rows - WIDTH, WINDOWS).astype(np.int64)
         at = (begins[:, None] + np.arange(1, WIDTH)).reshape(-1)
         lines = chunk.scalar[:, at] != chunk.scalar[:, at - 1]
-        marks = np.zeros((len(chunk.bags), WINDOWS, WIDTH), np.uint8)
-        for bag, of_bag in zip(chunk.bags, marks, strict=True):
-            for begin, window in zip(begins, of_bag, strict=True):
-                mark_bag_changes(bag.codes, bag.weights, bag.offsets[begin : begin + WIDTH + 1], window)
-        bags = marks[:, :, 1:].reshape(len(chunk.bags), len(at)) > 0
-        features = np.array([1.0] * len(lines) + [len(bag.codes) / rows for bag in chunk.bags])
-        return cls(np.concatenate([lines, bags]), features / max(features.sum(), 1), len(lines))
+        arrays: list[Bag | Histories] = [*chunk.bags, *chunk.histories]
+        marks = np.zeros((len(arrays), WINDOWS, WIDTH), np.uint8)
+        for array, of_array in zip(arrays, marks, strict=True):
+            for begin, window in zip(begins, of_array, strict=True):
+                mark_array_changes(array, array.offsets[begin : begin + WIDTH + 1], window)
+        changed = marks[:, :, 1:].reshape(len(arrays), len(at)) > 0
+        features = np.array([1.0] * len(lines) + [array.codes.size / rows for array in arrays])
+        shares = features / max(features.sum(), 1)
+        return cls(np.concatenate([lines, changed]), shares, len(lines), len(chunk.bags))
 
     def best(self) -> Agreeing | None:
         """Return the slots that save most; None where even the steadiest one changes too often."""
@@ -118,13 +126,16 @@ class Neighbours(NamedTuple):
         if not few:
             return None
         saved = np.cumsum(self.shares[order]) * (1 - rates)
-        chosen = set(order[: int(np.argmax(saved[:few])) + 1].tolist())
-        lines = tuple(line in chosen for line in range(self.num_lines))
-        return Agreeing(lines, tuple(sorted(slot - self.num_lines for slot in chosen if slot >= self.num_lines)))
+        chosen = np.zeros(len(order), np.bool_)
+        chosen[order[: int(np.argmax(saved[:few])) + 1]] = True
+        lines, bags, histories = np.split(chosen, [self.num_lines, self.num_lines + self.num_bags])
+        return Agreeing(tuple(lines.tolist()), *(tuple(np.flatnonzero(which).tolist()) for which in (bags, histories)))
 
     def saved(self, slots: Agreeing) -> float:
         """Return the share of an example's features that is saved if some slots are held once for each run."""
-        chosen = np.array([*slots.lines, *(bag in slots.bags for bag in range(len(self.shares) - self.num_lines))], np.bool_)
+        bags, groups = range(self.num_bags), range(len(self.shares) - self.num_lines - self.num_bags)
+        of_arrays = *(bag in slots.bags for bag in bags), *(group in slots.histories for group in groups)
+        chosen = np.array([*slots.lines, *of_arrays], np.bool_)
         rate = self.changed[chosen].any(axis=0).mean()
         return float(self.shares[chosen].sum() * (1 - rate)) if rate <= MOST_RUNS else 0.0
 
@@ -145,10 +156,23 @@ def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:
     for codes, chosen in zip(chunk.scalar, slots.lines, strict=True):
         if chosen:
             mark_changes(codes, changed)
-    for number in slots.bags:
-        bag = chunk.bags[number]
-        mark_bag_changes(bag.codes, bag.weights, bag.offsets, changed)
+    arrays: list[Bag | Histories] = [chunk.bags[number] for number in slots.bags]
+    for array in (*arrays, *(chunk.histories[number] for number in slots.histories)):
+        mark_array_changes(array, array.offsets, changed)
     return np.flatnonzero(changed)
+
+
+def mark_array_changes(array: Bag | Histories, offsets: NDArray[np.int64], changed: NDArray[np.uint8]) -> None:
+    """Mark the rows whose values differ from those of their predecessor.
+
+    Args:
+        offsets: of the rows, see Bag.
+    """
+    if isinstance(array, Bag):
+        mark_bag_changes(array.codes, array.weights, offsets, changed)
+        return
+    for codes in array.codes:
+        mark_bag_changes(codes, codes.view(np.float32), offsets, changed)  # elements have no weights: codes are compared twice
 
 
 class Values(NamedTuple):
@@ -174,6 +198,7 @@ class BatchGroup(NamedTuple):
         bag_index, bag_owner, bag_slot: int32[num_values]; bag_weight: float32[num_values].
         lines: of all lines, whether each is a common one.
         bags: the common multi-valued slots.
+        histories: the groups of sequences that are common, whose `Batch.histories` have groups in the place of examples.
     """
 
     scalar: Codes
@@ -184,6 +209,7 @@ class BatchGroup(NamedTuple):
     bag_weight: Floats
     lines: tuple[bool, ...]
     bags: tuple[int, ...]
+    histories: tuple[int, ...]
 
 
 class CommonCodes(NamedTuple):
@@ -193,12 +219,14 @@ class CommonCodes(NamedTuple):
         owner: int32[examples], the group of each.
         scalar: int32[k, groups].
         values: of multi-valued slots.
+        histories: an entry for each group.
         sizes, clicks: uint32[groups], how many examples a group has, and how many of them have a positive label.
     """
 
     owner: Codes
     scalar: Codes
     values: Values
+    histories: tuple[Histories, ...]
     sizes: NDArray[np.uint32]
     clicks: NDArray[np.uint32]
 
@@ -218,6 +246,7 @@ class CommonCodes(NamedTuple):
             np.repeat(np.arange(len(begins), dtype=np.int32), sizes),
             chunk.scalar[np.flatnonzero(runs.lines)[:, None], begins],
             bag_values(bags, runs.bags, 0, len(begins)),
+            tuple(chunk.histories[number].take(entries) for number in runs.histories),
             sizes.astype(np.uint32),
             np.add.reduceat(positive, begins - start, dtype=np.uint32),
         )
@@ -226,15 +255,28 @@ class CommonCodes(NamedTuple):
         """Return an array for the rows of common lines, int32[k, size]."""
         return empty((len(self.scalar), size), np.int32)
 
+    @property
+    def arrays(self) -> tuple[Codes, Codes]:
+        """The codes of values, then of the elements of histories, and the group of each."""
+        codes, groups = elements(self.histories, 0, len(self.sizes))
+        return np.append(self.values.codes, codes), np.append(self.values.owners, groups)
+
+    def padded_histories(
+        self, index: Codes, groups: int, absent: int, length_of: Callable[[int, int], int]
+    ) -> tuple[Padded, ...]:
+        """Return histories, an entry for each of `groups`; index: the rows of `arrays`."""
+        return padded_histories(self.histories, index[len(self.values.codes) :], 0, len(self.sizes), groups, absent, length_of)
+
     def padded(self, scalar: Codes, index: Codes, runs: RowRuns, batch_size: int, absent: int, ladder: Ladder) -> BatchGroup:
         """Return the groups of a batch.
 
         Args:
             scalar: int32[k, size], whose first columns are the rows of common lines.
-            index: int32[num_values], the rows of values.
+            index: the rows of `arrays`.
             absent: the row for absent features.
             ladder: of values.
         """
+        index = index[: len(self.values.codes)]
         scalar[:, len(self.sizes) :] = absent
         size = ladder.size(len(index)) if runs.bags else 0
         return BatchGroup(
@@ -246,6 +288,7 @@ class CommonCodes(NamedTuple):
             bag_weight=filled(self.values.weights, size, 0),
             lines=runs.lines,
             bags=runs.bags,
+            histories=runs.histories,
         )
 
 

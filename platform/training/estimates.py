@@ -75,7 +75,8 @@ def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder:
         runs = encoder.compacted(encoder.scored(table)).runs
         if runs is None:
             return None
-        slots = sum(runs.lines[: len(columns.scalar)]) + len(runs.bags)
+        sequences = sum(len(columns.groups[number]) for number in runs.histories)
+        slots = sum(runs.lines[: len(columns.scalar)]) + len(runs.bags) + sequences
         return f"{slots} of {len(columns.slots)} slots, {table.num_rows / len(runs.starts):.0f} rows a group"
     return None
 

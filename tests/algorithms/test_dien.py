@@ -93,12 +93,13 @@ def test_gradients_of_the_recurrence_are_those_of_its_loop(units: int) -> None:
 
 def test_drawn_elements_are_there_each_about_as_often() -> None:
     mask = np.random.default_rng(1).random((300, 10)) < 0.3
-    places, counts = np.unique(drawn_elements(jnp.asarray(mask), jnp.asarray(KEY)), return_counts=True)
+    history = History(jnp.zeros((1, 300, 10), jnp.int32), jnp.asarray(mask))
+    places, counts = np.unique(drawn_elements(history, jnp.asarray(KEY)), return_counts=True)
     assert mask.reshape(-1)[places].all()
     assert len(places) > 0.9 * mask.sum()
     assert counts.max() < 15  # 3.3 on average
-    again = drawn_elements(jnp.asarray(mask), jnp.asarray(KEY + 1))
-    assert (np.asarray(again) != np.asarray(drawn_elements(jnp.asarray(mask), jnp.asarray(KEY)))).any()
+    again = drawn_elements(history, jnp.asarray(KEY + 1))
+    assert (np.asarray(again) != np.asarray(drawn_elements(history, jnp.asarray(KEY)))).any()
 
 
 def test_the_auxiliary_loss_is_that_of_the_paper_without_elements_of_the_same_history() -> None:
@@ -107,7 +108,7 @@ def test_the_auxiliary_loss_is_that_of_the_paper_without_elements_of_the_same_hi
     nothing = Stacked(jnp.zeros((1, 1)), jnp.zeros((0, BATCH), jnp.int32), jnp.zeros((BATCH, 0)))
     evolved = Evolved(nothing, jnp.asarray(states), jnp.asarray(X), History(jnp.asarray(rows), jnp.asarray(MASK)))
     found = jax.jit(auxiliary_loss)(evolved, jnp.asarray(KEY))
-    drawn, refused = np.asarray(drawn_elements(jnp.asarray(MASK), jnp.asarray(KEY))), 0
+    drawn, refused = np.asarray(drawn_elements(evolved.history, jnp.asarray(KEY))), 0
     for example in range(BATCH):
         reported = []
         for place in range(LENGTH - 1):

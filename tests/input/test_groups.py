@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, RowRuns
+from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, Histories, RowRuns
 from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
@@ -19,7 +19,7 @@ Feature = tuple[Any, ...]
 
 
 def chunk_of(runs: list[int], seed: int) -> Chunk:
-    """Return a chunk whose first two lines and first bag are the same within runs of these lengths."""
+    """Return a chunk whose first two lines, first bag and first histories are the same within runs of these lengths."""
     random = np.random.default_rng(seed)
     owner = np.repeat(np.arange(len(runs)), runs)
     rows = len(owner)
@@ -31,7 +31,16 @@ def chunk_of(runs: list[int], seed: int) -> Chunk:
     label = random.integers(0, 2, (1, rows)).astype(np.float32)
     nothing = np.empty(0, np.int32)
     ones, seconds, slots = np.ones(rows, np.float32), np.zeros(rows, np.uint32), np.zeros(CODES, np.uint16)
-    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds)
+    histories = (sequence(random, len(runs), 2).take(owner), sequence(random, rows, 1))
+    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds, histories=histories)
+
+
+def sequence(random: np.random.Generator, rows: int, fields: int) -> Histories:
+    """Return histories of 0 to 3 elements, some of them NULL in all fields."""
+    offsets = np.concatenate([[0], np.cumsum(random.integers(0, 4, rows))]).astype(np.int64)
+    codes = random.integers(0, CODES, (fields, int(offsets[-1]))).astype(np.int32)
+    codes[:, random.random(codes.shape[1]) < 0.1] = ABSENT
+    return Histories(codes, offsets, 3)
 
 
 def bag(random: np.random.Generator, rows: int) -> Bag:
@@ -61,6 +70,13 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
     values = zip(batch.bag_example, batch.bag_slot, batch.bag_weight, batch.bag_index, strict=True)
     for example, slot, weight, row in values:
         add(example, "bag", slot, float(weight), row=row)
+    for number, (rows, mask) in enumerate(batch.histories):
+        owner = np.arange(rows.shape[1]) if group is None or number not in group.histories else group.owner
+        for example, of in enumerate(owner.tolist()):
+            for place in range(rows.shape[2]):
+                found[example]["mask", number, place, bool(mask[of, place])] += 1
+                for field in range(len(rows)):
+                    add(example, "history", number, field, place, row=rows[field, of, place])
     if group is not None:
         for at, slot, weight, row in zip(group.bag_owner, group.bag_slot, group.bag_weight, group.bag_index, strict=True):
             for example in np.flatnonzero(group.owner == at):
@@ -75,14 +91,15 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
     seed=st.integers(0, 1000),
     bags=st.sampled_from([(), (0,)]),
     lines=st.sampled_from([(True, False, True), (False, False, False), (True, False, False)]),
+    histories=st.sampled_from([(), (0,)]),
 )
 def test_a_compact_batch_holds_what_a_flat_one_does(
-    runs: list[int], batch_size: int, seed: int, bags: tuple[int, ...], lines: tuple[bool, ...]
+    runs: list[int], batch_size: int, seed: int, bags: tuple[int, ...], lines: tuple[bool, ...], histories: tuple[int, ...]
 ) -> None:
     """RowRuns are cut by the edges of batches, bags are empty, codes are absent, and batches are padded."""
     chunk = chunk_of(runs, seed)
     starts = np.concatenate([[0], np.cumsum(runs)[:-1]]).astype(np.int64)
-    compact = chunk._replace(runs=RowRuns(starts, lines, bags))
+    compact = chunk._replace(runs=RowRuns(starts, lines, bags, histories))
     ladders = Ladders(Ladder(), Ladder())
     flat, once = (list(batches(one, batch_size, BatchId(), ladders)) for one in (chunk, compact))
     for expected, found in zip(flat, once, strict=True):

@@ -19,7 +19,7 @@ def chunk(lines: Sequence[int]) -> Chunk:
     """Return a chunk whose lines change after so many rows."""
     like, random = chunk_of([ROWS], 3), np.random.default_rng(5)
     scalar = [np.repeat(random.permutation(ROWS // length + 1), length)[:ROWS] for length in lines]
-    return like._replace(scalar=np.array(scalar, np.int32), bags=())
+    return like._replace(scalar=np.array(scalar, np.int32), bags=(), histories=())
 
 
 def test_slots_that_change_together_make_runs() -> None:
@@ -47,7 +47,7 @@ def test_a_few_rows_have_no_runs() -> None:
 def test_arrays_count_by_their_length() -> None:
     runs = RunFinder().found(chunk_of([512] * 8, 1)).runs
     assert runs is not None
-    assert (runs.lines, runs.bags) == ((True, False, True), (0,))
+    assert (runs.lines, runs.bags, runs.histories) == ((True, False, True), (0,), (0,))
     assert runs.starts.tolist() == list(range(0, ROWS, 512))
 
 

@@ -20,6 +20,7 @@ ALGORITHMS = {
     "xftrl": "",
     "xnn": "(dim = 4, hidden = (8), pooling = mean)",
     "din": "(target = (item), history = (clicked), dim = 4, hidden = (8), attention = (8))",
+    "dien": "(target = (item), history = (clicked), dim = 4, hidden = (8), attention = (8))",
 }
 
 

@@ -80,7 +80,7 @@ def repeated(inputs: Inputs) -> tuple[Inputs, NDArray[np.intp]]:
 
 
 def compacted(inputs: Inputs, owner: NDArray[np.intp]) -> Inputs:
-    """Return the batch with what neighbouring examples have in common held once: every other line, and the first bag.
+    """Return the batch with what neighbouring examples have in common held once: every other line, the first bag, histories.
 
     Args:
         owner: of `repeated`.
@@ -110,6 +110,14 @@ def compacted(inputs: Inputs, owner: NDArray[np.intp]) -> Inputs:
         bag_example=inputs.bag_example[own],
         bag_slot=inputs.bag_slot[own],
         bag_weight=inputs.bag_weight[own],
+        histories=tuple(
+            History(
+                jnp.pad(history.rows[:, firsts], ((0, 0), (0, 1), (0, 0)), constant_values=ABSENT),
+                jnp.pad(history.mask[firsts], ((0, 1), (0, 0))),
+                owners,
+            )
+            for history in inputs.histories
+        ),
         group=group,
     )
 
