@@ -47,7 +47,7 @@ def test_the_store_is_held_to_a_map_of_the_same_run() -> None:
 
 
 def test_the_service_is_measured(tmp_path: Path) -> None:
-    pytest.importorskip("granian")
+    pytest.importorskip("httptools")
     make(tmp_path, [("train", 3000)], seed=7)
     command = [sys.executable, "-m", "benchmarks.serving", str(tmp_path / "train.parquet"), str(tmp_path / "warehouse"), "0.05"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

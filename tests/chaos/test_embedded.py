@@ -79,7 +79,7 @@ def test_a_history_whose_publisher_is_killed_says_what_batch_and_definition_say(
 
 
 def test_a_service_that_is_killed_while_versions_come_serves_the_last_one_after_it(tmp_path: Path) -> None:
-    pytest.importorskip("granian")
+    pytest.importorskip("httptools")
     assert service.mistakes(tmp_path, 1, time.time_ns()) == []
 
 

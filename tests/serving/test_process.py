@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,11 @@ from typing import Any
 import pytest
 
 import xpsql
-from tests.serving.conftest import ROW, failing
+from tests.serving.conftest import ROW
 from xpsql.platform.ps.transport.tls import make_certificate
 from xpsql.platform.serving import server
-from xpsql.platform.serving.http import Service
-from xpsql.platform.serving.refusal import RequestError, RequestLimits
-from xpsql.platform.serving.served import Served
 
-pytest.importorskip("granian")
+pytest.importorskip("httptools")
 SECONDS = 120
 
 
@@ -95,65 +91,6 @@ def test_a_service_answers_until_it_is_terminated_and_then_has_logged_all(sessio
     assert len(list(log.rglob("*.parquet"))) == 1
 
 
-class Body:
-    """The protocol of a request whose body comes in pieces, and then nothing more where it stops short."""
-
-    def __init__(self, pieces: list[bytes], stops: bool) -> None:
-        self.pieces, self.stops = pieces, stops
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self.pieces:
-            yield piece
-        if self.stops:
-            await asyncio.Event().wait()
-
-    async def __call__(self) -> bytes:
-        return b"".join([piece async for piece in self])
-
-
-def test_bodies_have_a_deadline_and_take_so_much_memory_at_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    bodies = server.Bodies(Service(served, RequestLimits(body_bytes=10), None, None, failing))
-
-    async def received(pieces: list[bytes], stops: bool = False, **headers: str) -> bytes:
-        return await bodies.received(Body(pieces, stops), {name.replace("_", "-"): value for name, value in headers.items()})
-
-    assert asyncio.run(received([b"12345", b"67890"])) == b"1234567890"
-    assert asyncio.run(received([b"12345", b"67890"], content_length="10")) == b"1234567890"
-    with pytest.raises(RequestError, match="may have 10 bytes"):
-        asyncio.run(received([], content_length="11"))
-    with pytest.raises(RequestError, match="may have 10 bytes"):
-        asyncio.run(received([b"12345", b"678901"]))
-
-    async def late(**headers: str) -> bytes:
-        waiting = asyncio.create_task(received([b"12345"], stops=True, **headers))
-        await asyncio.sleep(0)
-        bodies.end_late()
-        return await waiting
-
-    monkeypatch.setattr(server, "BODY_SECONDS", -1)
-    for headers in ({}, {"content_length": "10"}):
-        with pytest.raises(RequestError, match="was not complete") as ended:
-            asyncio.run(late(**headers))
-        assert ended.value.status == 408
-    monkeypatch.setattr(server, "BODIES_BYTES", 15)
-    monkeypatch.setattr(server, "BODY_SECONDS", SECONDS)
-
-    async def two() -> None:
-        waiting = asyncio.create_task(received([b"1234567890"], stops=True))
-        await asyncio.sleep(0)
-        with pytest.raises(RequestError, match="as many bytes at once") as busy:
-            await received([b"123456"])
-        assert busy.value.status == 503
-        with pytest.raises(RequestError, match="as many bytes at once"):
-            await received([b"123456"], content_length="6")
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert await received([b"1234567890"]) == b"1234567890"
-
-    asyncio.run(two())
-
-
 def test_a_service_may_have_a_token_and_tls(session: xpsql.Session, tmp_path: Path) -> None:
     made = make_certificate()
     files: dict[str, Callable[[], str]] = {
@@ -187,6 +124,8 @@ def test_a_service_may_have_a_token_and_tls(session: xpsql.Session, tmp_path: Pa
         (["ctr", "--version", "9"], "Model ctr has no version 9."),
         (["ctr", "--token-file", "/absent"], "The file of --token-file, /absent, cannot be read"),
         (["ctr", "--certificate", "/absent"], "--certificate and --key go together."),
+        (["ctr", "--certificate", "/absent", "--key", "/absent"], "The certificate /absent and the key /absent cannot be used"),
+        (["ctr", "--host", "192.0.2.1"], "The service cannot listen at http://192.0.2.1:8080"),
     ],
 )
 def test_a_service_that_cannot_begin_says_why(session: xpsql.Session, arguments: list[str], words: str) -> None:
