@@ -23,6 +23,8 @@ answer, and has to close a connection that it was told is closed. Many proxies k
 seconds, and expect the service to keep it longer."""
 HEADER_BYTES = 1 << 16
 """That headers may have; of more than twice as many they are refused for sure, for they are parsed in pieces of so many."""
+READ_BYTES = 1 << 18
+"""Read from a connection at once."""
 BODIES_BYTES = 1 << 29
 """Of all bodies that are on their way."""
 AT_ONCE_BYTES = 1 << 18
@@ -57,7 +59,7 @@ class Connections:
     def __init__(self, service: Service, threads: int, most: int) -> None:
         self.service, self.most, self.open = service, most, set[Connection]()
         self.pool, self.at_once = ThreadPoolExecutor(threads, "xpsql serve"), AT_ONCE_BYTES if threads == 1 else 0
-        self.held, self.stopping = 0, False
+        self.held, self.stopping, self.buffer = 0, False, memoryview(bytearray(READ_BYTES))
         self.look()
 
     def hold(self, size: int) -> None:
@@ -83,7 +85,7 @@ class Connections:
             connection.end_idle()
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One connection: requests are answered one after the other, in their order."""
 
     _transport: asyncio.Transport
@@ -113,12 +115,15 @@ class Connection(asyncio.Protocol):
         self._asked.clear()
         del self._parser  # which refers to this
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._all.buffer  # which is parsed before another connection gets it
+
+    def buffer_updated(self, nbytes: int) -> None:
         if self._deaf:
             return
         try:
-            for at in range(0, len(data), HEADER_BYTES):
-                self._parse(data[at : at + HEADER_BYTES])
+            for at in range(0, nbytes, HEADER_BYTES):
+                self._parse(self._all.buffer[at : min(at + HEADER_BYTES, nbytes)])
         except RequestError as error:
             self._refuse(error)
         except httptools.HttpParserError as error:
@@ -194,7 +199,7 @@ class Connection(asyncio.Protocol):
         if not (self._asked or self._answers or self._receives_body):
             self._transport.close()
 
-    def _parse(self, data: bytes) -> None:
+    def _parse(self, data: memoryview) -> None:
         self._head += len(data)
         while data:
             try:

@@ -109,6 +109,12 @@ def connections(most: int = 10, threads: int = 1) -> Connections:
     return Connections(Echo(), threads, most)  # type: ignore[arg-type]
 
 
+def receive(one: Connection, data: bytes) -> None:
+    """Give a connection bytes, as asyncio does."""
+    one.get_buffer(-1)[: len(data)] = data
+    one.buffer_updated(len(data))
+
+
 async def settled() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
@@ -118,7 +124,7 @@ async def said(*pieces: bytes) -> Kept:
     """Return what a connection wrote to some bytes, of which each piece comes when the one before is answered."""
     one, transport = connected(connections())
     for piece in pieces:
-        one.data_received(piece)
+        receive(one, piece)
         await settled()
     return transport
 
@@ -178,9 +184,9 @@ def test_clients_have_a_deadline_and_take_so_much_memory_at_once(monkeypatch: py
     async def meet() -> None:
         every = connections(most=3)
         silent, slow, long = (connected(every) for _ in range(3))
-        slow[0].data_received(POST + b"10\r\n\r\n123456789")
-        long[0].data_received(POST + b"10\r\n\r\n123456")
-        long[0].data_received(b"7890")
+        receive(slow[0], POST + b"10\r\n\r\n123456789")
+        receive(long[0], POST + b"10\r\n\r\n123456")
+        receive(long[0], b"7890")
         many = connected(every)
         assert [Answers(one.written).found[0][0] for one in (long[1], many[1])] == [503, 503]
         assert every.held == 9
@@ -205,7 +211,7 @@ def test_answers_that_a_client_does_not_take_are_not_made(monkeypatch: pytest.Mo
         every = connections()
         one, transport = connected(every)
         one.pause_writing()
-        one.data_received(GET + GET)
+        receive(one, GET + GET)
         await settled()
         assert (transport.written, transport.paused) == (b"", True)
         one.resume_writing()
@@ -226,8 +232,8 @@ def test_others_are_answered_beside_a_long_request_and_it_is_answered_at_the_end
     async def meet() -> None:
         every = connections()
         (busy, kept), (_, idle), (other, its) = (connected(every) for _ in range(3))
-        busy.data_received(POST + b"1\r\n\r\nw" + GET)
-        other.data_received(GET)
+        receive(busy, POST + b"1\r\n\r\nw" + GET)
+        receive(other, GET)
         assert Answers(its.written).found == [(200, ASKED[GET])]
         every.stop()
         assert (idle.closed, its.closed, kept.closed) == (True, True, False)
