@@ -57,7 +57,7 @@ class Connections:
     """
 
     def __init__(self, service: Service, threads: int, most: int) -> None:
-        self.service, self.most, self.open = service, most, set[Connection]()
+        self.service, self.most, self.open = service, most, set[HttpConnection]()
         self.pool, self.at_once = ThreadPoolExecutor(threads, "xpsql serve"), AT_ONCE_BYTES if threads == 1 else 0
         self.held, self.stopping, self.buffer = 0, False, memoryview(bytearray(READ_BYTES))
         self.look()
@@ -85,7 +85,7 @@ class Connections:
             connection.end_idle()
 
 
-class Connection(asyncio.BufferedProtocol):
+class HttpConnection(asyncio.BufferedProtocol):
     """One connection: requests are answered one after the other, in their order."""
 
     _transport: asyncio.Transport

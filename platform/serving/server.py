@@ -1,4 +1,4 @@
-"""The server in front of `handle`: asyncio accepts connections, of which each is a Connection."""
+"""The server in front of `handle`: asyncio accepts connections, of which each is a HttpConnection."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> 
 
 
 async def answer(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
-    from .connection import Connection, Connections
+    from .connection import Connections, HttpConnection
 
     loop, connections = asyncio.get_running_loop(), Connections(service, listening.threads, CONNECTIONS)
     try:
         server = await loop.create_server(
-            lambda: Connection(connections), listening.host, listening.port, backlog=BACKLOG, ssl=listening.tls
+            lambda: HttpConnection(connections), listening.host, listening.port, backlog=BACKLOG, ssl=listening.tls
         )
     except OSError as error:
         message = f"The service cannot listen at {listening.address}: {error}. Give another --port or --host."

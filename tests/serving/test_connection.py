@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 httptools = pytest.importorskip("httptools")
 
 from xpsql.platform.serving import connection as http  # noqa: E402
-from xpsql.platform.serving.connection import Connection, Connections  # noqa: E402
+from xpsql.platform.serving.connection import Connections, HttpConnection  # noqa: E402
 from xpsql.platform.serving.http import Response, refused  # noqa: E402
 from xpsql.platform.serving.refusal import RequestError, RequestLimits  # noqa: E402
 
@@ -99,8 +99,8 @@ class Answers:
         self._body = b""
 
 
-def connected(all_of_them: Connections) -> tuple[Connection, Kept]:
-    made, transport = Connection(all_of_them), Kept()
+def connected(all_of_them: Connections) -> tuple[HttpConnection, Kept]:
+    made, transport = HttpConnection(all_of_them), Kept()
     made.connection_made(transport)
     return made, transport
 
@@ -109,7 +109,7 @@ def connections(most: int = 10, threads: int = 1) -> Connections:
     return Connections(Echo(), threads, most)  # type: ignore[arg-type]
 
 
-def receive(one: Connection, data: bytes) -> None:
+def receive(one: HttpConnection, data: bytes) -> None:
     """Give a connection bytes, as asyncio does."""
     one.get_buffer(-1)[: len(data)] = data
     one.buffer_updated(len(data))
