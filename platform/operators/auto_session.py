@@ -19,6 +19,7 @@ HORIZONS = ("short", "mid", "long")
 UNITS = {"example": 1, **SECONDS}
 RATE_LIMIT = 1e-6
 SERIES_LIMIT = 0.2
+COUNTED = ("session_shows", "session_clicks")
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,10 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
 
     With `slots`, the inputs of others are always 0.
 
-    The rates are those before the batch that is learned from, and no gradient flows into them. A training reads its data once:
-    a second pass would find the labels that it learns in the rates. An algorithm with several tables keeps them in its first.
-    One that learns all examples at once has them of the examples before, batch by batch, in the order of the input.
+    The rates are those before the batch that is learned from, and no gradient flows into them. With several passes each one
+    counts anew, from what was known before the first, and finds the rates that the first one found. An algorithm with several
+    tables keeps them in its first. One that learns all examples at once has them of the examples before, batch by batch, in the
+    order of the input.
 
     Source: decayed counts, Cohen and Strauss, "Maintaining Time-Decaying Stream Aggregates", PODS 2003; click rates as
     features, smoothed: Richardson et al., "Predicting Clicks", WWW 2007; He et al., "Practical Lessons from Predicting Clicks
@@ -75,7 +77,7 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
 
     def read(rows: Rows, context: Context) -> Rows:
         factor = jnp.exp2(-context.age_seconds[:, None] / seconds)
-        return {**rows, **{name: rows[name] * factor for name in ("session_shows", "session_clicks")}}
+        return {**rows, **{name: rows[name] * factor for name in COUNTED}}
 
     def offer(rows: Rows, context: Context) -> jax.Array:
         base = jnp.clip(context.base_rate, RATE_LIMIT, 1 - RATE_LIMIT)
@@ -94,14 +96,14 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         return jnp.where(among(context.slot, numbers)[:, None], offered, 0) if numbers else offered
 
     return Operator(
-        {"session_shows": Column(len(HORIZONS)), "session_clicks": Column(len(HORIZONS))},
+        {name: Column(len(HORIZONS)) for name in COUNTED},
         after=after,
         read=read if timed else keep_rows,
         name="auto_session",
         needs_time=timed,
         offers=tuple(f"ctr_{horizon}" for horizon in HORIZONS),
         offer=offer,
-        one_pass=True,
+        per_pass=COUNTED,
         counts=True,
         whole=Whole(),
     )

@@ -191,7 +191,8 @@ class Operator(NamedTuple):
             each slot of features has an input `slot:name` for each. A row that is absent offers 0.
         counts: True where its columns count examples, whatever becomes of their updates: its `after` comes last.
         state: the columns of a chain's optimizer.
-        one_pass: True where a second pass over the data would meet, in what it offers, the labels that it learns.
+        per_pass: its columns that count one pass over the data, and start at zero: each pass begins with what the first one
+            began with, so that what is offered never holds the label that is learned. Event time begins again with them.
         admit: (rows, context) -> bool[n], whether a row may start, from the row as this push would leave it: w, the columns,
             the statistics, `count` with earlier occurrences if `counting` asks so. In a later table's own: the first's row.
         expire: (rows as read, context) -> bool[n], whether a row has ended; a function of the row and of its age, so that
@@ -214,7 +215,7 @@ class Operator(NamedTuple):
     needs_time: bool = False
     offers: tuple[str, ...] = ()
     offer: Callable[[Rows, Context], jax.Array] | None = None
-    one_pass: bool = False
+    per_pass: tuple[str, ...] = ()
     counts: bool = False
     state: tuple[str, ...] = ()
     admit: Callable[[Rows, Context], jax.Array] | None = None

@@ -60,7 +60,7 @@ def chain(*operators: Operator) -> Operator:
         needs_time=any(o.needs_time for o in operators),
         offers=joined_offers(operators),
         offer=joined_offer([o.offer for o in operators if o.offer]),
-        one_pass=any(o.one_pass for o in operators),
+        per_pass=tuple(name for o in operators for name in o.per_pass),
         state=tuple(optimizer.columns),
         admit=joined(jnp.logical_and, [o.admit for o in operators if o.admit]),
         expire=joined(jnp.logical_or, [o.expire for o in operators if o.expire]),

@@ -152,7 +152,10 @@ class Trials:
     def load(self, trials: OnTrial) -> None:
         """Restore trials; a missing column is 0."""
         rows, _ = self.store.insert(np.ascontiguousarray(trials.keys))
-        values: Mapping[str, NDArray[Any]] = {"slot": trials.slots, **trials.statistics, **trials.columns}
+        self.put(rows, {"slot": trials.slots, **trials.statistics, **trials.columns})
+
+    def put(self, rows: NDArray[np.uint32], values: Mapping[str, NDArray[Any]]) -> None:
+        """Set columns of rows, those that rows have."""
         known = [name for name in values if name in self._columns]
         numbers = [self._columns[name][0] for name in known]
         self.store.scatter(rows, numbers, [np.ascontiguousarray(values[name]) for name in known])

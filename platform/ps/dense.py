@@ -227,6 +227,10 @@ class ShardDense:
             pulled[name] if name in self.pulled else self._values[name],
         )
 
+    def restart(self, now: int) -> None:
+        """Count ages from a TIME on."""
+        self._last_seen = dict.fromkeys(self.names, now)
+
     def load(self, stored: Mapping[tuple[str, str], NDArray[Any]], now: int = 0) -> None:
         """Go on from arrays of an earlier version, whole, or of a checkpoint, in pieces, by name and column; those of other
         shards are ignored.

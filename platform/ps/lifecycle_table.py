@@ -208,7 +208,7 @@ class LifecycleTable(Table):
         keys, rows = trials.store.keys()
         for at in range(0, len(keys), DUMP_ROWS):
             piece = slice(at, at + DUMP_ROWS)
-            yield self._piece(trials.store, self.programs.lead, keys[piece], rows[piece], now, rung(min(len(keys), DUMP_ROWS)))
+            yield self.piece(trials.store, self.programs.lead, keys[piece], rows[piece], now, rung(min(len(keys), DUMP_ROWS)))
 
 
 def tables_of(programs: Sequence[Programs], new_rows: NewRows) -> dict[str, Table]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import TrainingError
 from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError, mean_of
 from .moments import merged
+from .passes import clear
 from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
 from .watch import Watch
@@ -37,6 +38,7 @@ class Shard:
             for all which keys have rows.
         moments: of the continuous slots; the first shard's alone has any.
         watermarks: which batches it has applied; None: it applies all that come.
+        pass_number: the pass that operators which count by pass are in.
     """
 
     def __init__(self, tables: Mapping[str, Table], dense: ShardDense, slot_name: Callable[[int], str]) -> None:
@@ -45,7 +47,7 @@ class Shard:
         self.dense = dense
         self.moments = NO_MOMENTS
         self.watermarks: Watermarks | None = None
-        self.now = 0
+        self.now, self.pass_number = 0, 0
         self.examples, self.positives = 0, 0.0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
@@ -163,6 +165,7 @@ class Shard:
                 tables[name] = TableState(layout_of(table.store.layout), table.since, whole, gone)
             state = State(
                 self.now,
+                self.pass_number,
                 self.examples,
                 self.positives,
                 dict(self.reports),
@@ -270,6 +273,26 @@ class Shard:
         self.examples, self.positives = self.examples + examples, self.positives + positives
         for table in self.tables.values():
             table.base_rate = self.positives / max(self.examples, 1)
+
+    def clear_pass(self) -> None:
+        """Put what operators count by pass, and when rows were last seen, back to zero; a part of beginning a pass."""
+        with self._lock:
+            self._collect()
+            for table in self.tables.values():
+                clear(table, self.now)
+
+    def begin_pass(self, number: int, now: int, examples: int, positives: float) -> None:
+        """Count from now on what belongs to a pass.
+
+        Args:
+            now, examples, positives: what the training began with.
+        """
+        with self._lock:
+            self.now, self.pass_number, self.examples, self.positives = now, number, 0, 0.0
+            self.count(examples, positives)
+            self.dense.restart(now)
+            for table in self.tables.values():
+                table.since = now
 
     def __len__(self) -> int:
         return max(len(table) for table in self.tables.values())

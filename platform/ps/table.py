@@ -155,11 +155,11 @@ class Table:
         (new,) = created.nonzero()
         initial = {c: np.zeros((len(new), self.programs.dims[c]), np.float32) for c in self.programs.initial if c not in found}
         self._start(initial, keys[new], np.ones(len(new), np.bool_))
-        self._scatter(rows[new], initial)
-        self._scatter(rows, found)
+        self.put(rows[new], initial)
+        self.put(rows, found)
         # Statistics come from the first table; another one has the same.
         known = rows if table is self.programs.lead else rows[new]
-        self._scatter(known, {n: columns[n] if known is rows else columns[n][new] for n in NUMBER if n in columns})
+        self.put(known, {n: columns[n] if known is rows else columns[n][new] for n in NUMBER if n in columns})
 
     def dump(self, name: str, now: int, slices: range) -> Iterator[tuple[Keys, Columns]]:
         """Iterate over the rows of some slices, with the columns of one of the algorithm's tables, ordered by key, in pieces,
@@ -173,7 +173,7 @@ class Table:
         for start in range(slices.start, slices.stop, DUMP_SLICES):
             keys, rows = self.store.keys(start, min(slices.stop, start + DUMP_SLICES))
             for at in range(0, len(keys), size):
-                yield self._piece(self.store, table, keys[at : at + size], rows[at : at + size], now, size)
+                yield self.piece(self.store, table, keys[at : at + size], rows[at : at + size], now, size)
 
     def fold(self, function: Callable[[Keys, NDArray[np.uint32]], S], merge: Callable[[S, S], S], initial: S, size: int) -> S:
         """Fold a function over all rows, in pieces as they lie in memory, and return the merged result.
@@ -217,9 +217,10 @@ class Table:
         self._rest(given, keys, absent, now)
         return np.asarray(program(given))[: len(keys)]
 
-    def _piece(
+    def piece(
         self, store: Rows, table: Programs, keys: Keys, rows: NDArray[np.uint32], now: int, size: int
     ) -> tuple[Keys, Columns]:
+        """Return rows, at most `size`, as `dump` does."""
         n, program = len(keys), table.read
         columns: Columns = {name: np.empty(n, kind) for name, kind, _ in STATISTIC_COLUMNS}
         store.gather(rows, [NUMBER[name] for name in columns], list(columns.values()))
@@ -258,7 +259,8 @@ class Table:
         numbers = {"@now": now, "@since": self.since, "@rows": len(mask), "@base_rate": self.base_rate}
         given.put({"@mask": mask, "@keys": keys, **numbers})
 
-    def _scatter(self, rows: NDArray[np.uint32], columns: Mapping[str, NDArray[np.generic]]) -> None:
+    def put(self, rows: NDArray[np.uint32], columns: Mapping[str, NDArray[np.generic]]) -> None:
+        """Set columns of rows."""
         numbers = [self._numbers[name] for name in columns]
         self.store.scatter(rows, numbers, [np.ascontiguousarray(values) for values in columns.values()])
 

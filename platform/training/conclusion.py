@@ -160,7 +160,7 @@ def base_rate(monitor: Monitor, prepared: Prepared) -> float:
     """Return the mean label of all examples so far, the parent's included."""
     parent, late = prepared.parent, prepared.recipe.algorithm.late
     first = monitor.metrics.first
-    passes = monitor.passes.examples / max(first.examples, 1)
+    passes = 1.0 if prepared.counts_by_pass else monitor.passes.examples / max(first.examples, 1)
     rate = (parent.manifest.base_rate or 0.0) if parent else 0.0
     before = shown(parent.manifest.examples_total, rate, late) if parent else 0.0
     return (before * rate + passes * first.label_sum) / max(before + passes * first.shown, 1)

@@ -125,7 +125,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
         offers: operators offer something of features, counted batch by batch in the order of all examples.
         tasks: where they run; None: in this process.
     """
-    passes = 1 if plan.validate is not None else plan.settings.passes  # VALIDATE deals them one at a time
+    passes = 1 if plan.validate is not None or offers else plan.settings.passes  # those are dealt one at a time
     each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
     places = fitting(places, plan.settings, sum(rows), len(rows) * passes, each)
     if not algorithm.serves and offers:

@@ -115,6 +115,11 @@ class Prepared(TrainingInput):
         return schedule_of(self.plan.evaluate, self.splits, self.batch_size)
 
     @property
+    def counts_by_pass(self) -> bool:
+        """Whether a pass begins when the one before is over, since operators count by pass."""
+        return self.plan.settings.passes > 1 and any(programs.chain.per_pass for programs in self.recipe.programs)
+
+    @property
     def pauses_after(self) -> int | None:
         """The batches, those of all passes, after which it pauses; None: it learns to the end."""
         if self.plan.pause is None:

@@ -122,7 +122,8 @@ class Passes(Protocol):
     """What learns pass by pass, and can keep what it has learned."""
 
     def learn(self, number: int) -> bool:
-        """Learn from the turns of a pass that are not finished; return whether it is over: not where the training pauses."""
+        """Begin a pass, and learn from its turns that are not finished; return whether it is over: not where the training
+        pauses."""
         ...
 
     def pulls(self) -> Sequence[Pull]:
@@ -134,19 +135,24 @@ class Passes(Protocol):
         ...
 
 
-def learn_by_pass(prepared: Prepared, rows: ValidationRows, monitor: Monitor, passes: Passes) -> Validated | None:
-    """Learn pass by pass and score the rows held out after each; stop when no pass gains any more.
+def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Validated | None:
+    """Learn pass by pass and score rows held out, if any, after each; stop when no pass gains any more.
 
     Returns:
         What the pass that is kept came to; where the training pauses within a pass, what it has come to there.
     """
     validations: Validations = monitor.validations
-    validator = Validator(prepared.recipe, prepared.columns, prepared.encoder, rows)
+    rows = prepared.hold_out
+    validator = None if rows is None else Validator(prepared.recipe, prepared.columns, prepared.encoder, rows)
     targets = prepared.targets.final
     for number in range(len(validations.passes), prepared.plan.settings.passes):
         if validations.over:
             break
         over = passes.learn(number)
+        if validator is None:
+            if over:
+                continue
+            return None
         tallies = validator.measure(lambda: LabelMetrics(targets), passes.pulls())
         found = Validated(number, monitor.passes.examples, tallies)
         if not over:

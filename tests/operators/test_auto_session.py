@@ -95,13 +95,13 @@ def test_it_is_named_once_in_a_chain() -> None:
         chain(make("auto_session"), make("auto_session"), make("ftrl"))
 
 
-def test_a_chain_offers_what_its_operators_offer_and_allows_one_pass() -> None:
+def test_a_chain_offers_and_counts_by_pass_what_its_operators_do() -> None:
     composed = chain(make("safety"), chain(make("auto_session"), make("ftrl")))
-    assert (composed.offers, composed.one_pass) == (("ctr_short", "ctr_mid", "ctr_long"), True)
+    assert (composed.offers, composed.per_pass) == (("ctr_short", "ctr_mid", "ctr_long"), NAMES)
     assert composed.offer is not None
     assert composed.columns["session_shows"].dim == 3 != DIM
     plain = chain(make("safety"), make("ftrl"))
-    assert (plain.offers, plain.offer, plain.one_pass) == ((), None, False)
+    assert (plain.offers, plain.offer, plain.per_pass) == ((), None, ())
 
 
 def test_what_is_offered_does_not_depend_on_how_many_rows_a_program_has_room_for() -> None:

@@ -114,6 +114,7 @@ class LogSource(NamedTuple):
 class LogPrepared:
     """What the driver and workers know; see Prepared."""
 
+    counts_by_pass = False
     hold_out = schedule = parent = segment = scan = columns = recipe = pauses_after = None
     baseline = ()
     batch_size = EXAMPLES

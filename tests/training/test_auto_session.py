@@ -11,7 +11,10 @@ import pytest
 
 import xpsql
 from tests.training.log import log, session, write
+from xpsql.platform.input.batches import Batch
+from xpsql.platform.input.offered import offered_of
 from xpsql.platform.ps.compiled.ladder import Ladder, rung
+from xpsql.platform.ps.messages import BatchId
 
 __all__ = ["session"]
 
@@ -31,9 +34,9 @@ def metrics(session: xpsql.Session, text: str) -> dict[str, Any]:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def rows(session: xpsql.Session, name: str) -> dict[int, dict[str, Any]]:
+def rows(session: xpsql.Session, name: str, number: int | None = None) -> dict[int, dict[str, Any]]:
     """Return the stored rows by key, all columns."""
-    batches = session.models.version(name).rows("weights")
+    batches = session.models.version(name, number).rows("weights")
     return {
         row["key"]: {name: reported(value) for name, value in row.items()} for batch in batches for row in batch.to_pylist()
     }
@@ -84,10 +87,54 @@ def test_random_labels_are_not_predicted(
 
 
 @embedded
-def test_a_second_pass_is_refused_because_it_would_see_its_own_labels(session: xpsql.Session, tmp_path: Path) -> None:
-    path = write(log(500), tmp_path / "log.parquet")
-    with pytest.raises(xpsql.StatementError, match=r"WITH passes = 2 .*auto_session.*its own labels in ctr_short.*passes = 1"):
-        train(session, "m", path, "auto_session", "passes = 2")
+@pytest.mark.parametrize("operators", [CHAINS[0], f"decay(half_life = '1 hour'), {CHAINS[1]}"])
+def test_each_pass_is_offered_what_the_first_was_and_the_version_has_the_counts_of_one(
+    session: xpsql.Session, tmp_path: Path, operators: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[BatchId, np.ndarray[Any, Any]] = {}
+
+    def recorded(batch: Batch, offered: dict[str, Any]) -> Any:
+        found[batch.id] = np.array(offered["weights"])
+        return offered_of(batch, offered)
+
+    monkeypatch.setattr("xpsql.platform.training.online.worker.offered_of", recorded)
+    whole = log(3_000)
+    days = [write(whole.slice(start, 1_500), tmp_path / f"{start}.parquet") for start in (0, 1_500)]
+    counts = []
+    for name, passes in (("once", 1), ("thrice", 3)):
+        train(session, name, days[0], operators, f"{SETTINGS}, passes = {passes}")
+        found.clear()
+        session.sql(f"CONTINUE MODEL {name} WITH (passes = {passes}) AS {QUERY.format(days[1])}")
+        stored = [rows(session, name, version) for version in (1, 2)]
+        counts.append([{k: (r["session_shows"], r["session_clicks"]) for k, r in version.items()} for version in stored])
+    assert counts[1] == counts[0]
+    assert len(found) == 3 * 8
+    for batch, offered in found.items():
+        first = found[batch._replace(pass_number=0)]
+        np.testing.assert_array_equal(np.where(first == 0, 0, offered), first)
+        np.testing.assert_allclose(offered, first, atol=1e-6)  # a row that has counted nothing beside none at all
+
+
+@pytest.mark.parametrize("settings", ["workers = 2, shards = 2", "workers = 2, shards = 2, sync = 'bsp'"])
+def test_several_workers_count_one_pass(session: xpsql.Session, tmp_path: Path, settings: str) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    train(session, "m", path, "auto_session (long = '1000000000 examples')", f"batch_size = 200, passes = 2, {settings}")
+    found = rows(session, "m")
+    assert len(found) > 400
+    assert all(row["session_shows"][2] == pytest.approx(row["count"] / 2, rel=1e-5) for row in found.values())
+
+
+@embedded
+def test_a_training_that_stops_by_rows_held_out_keeps_the_counts_of_one_pass(session: xpsql.Session, tmp_path: Path) -> None:
+    path = write(log(1_500), tmp_path / "log.parquet")
+    clauses = "OPERATORS (auto_session (long = '1000000000 examples')) VALIDATE ON LAST 0.2"
+    settings = "WITH (batch_size = 50, passes = 12, patience = 1, workers = 1)"
+    session.sql(f"TRAIN MODEL m USING xftrl (alpha = 0.5) IGNORE (ts) {clauses} {settings} AS {QUERY.format(path)}")
+    best = session.models.version("m").manifest.best_pass
+    assert best is not None
+    assert best < 11
+    found = rows(session, "m").values()
+    assert all(row["session_shows"][2] == pytest.approx(row["count"] / (best + 1), rel=1e-5) for row in found)
 
 
 @pytest.mark.parametrize("operators", CHAINS)

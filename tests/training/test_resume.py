@@ -96,6 +96,10 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 TRAININGS = {
     "one worker": "USING xftrl IGNORE (ts) WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)",
     "bsp": "USING xftrl IGNORE (ts) WITH (batch_size = 64, workers = 3, shards = 2, sync = 'bsp', checkpoint_seconds = 0.02)",
+    "rates": (  # which are in their second pass when they end
+        "USING xftrl TIME ts OPERATORS (auto_session (short = '1 minute')) "
+        "WITH (batch_size = 512, passes = 2, checkpoint_seconds = 0.02)"
+    ),
     "network": (
         "USING xnn (dim = 4, hidden = (8)) IGNORE (ts, scores) "
         "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(100)) "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
@@ -100,6 +100,12 @@ class Checkpointer:
         """Take a checkpoint now, unless none are taken."""
         if self._seconds:
             self.take()
+
+    @contextlib.contextmanager
+    def between(self) -> Iterator[None]:
+        """Take no checkpoint during a block; one under way is waited for."""
+        with self._busy:
+            yield
 
     def take(self) -> Checkpoint:
         """Take a checkpoint now.

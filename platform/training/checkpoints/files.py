@@ -189,7 +189,7 @@ def restore_one(
     own = slices_of(number, num_shards)
     sources = list(sources_of(own, num_shards, number, checkpoints, checkpoint))
     head = next(source for source in sources if own.start in source.slices)
-    shard.now = max(source.state.now for source in sources)
+    shard.now, shard.pass_number = max(source.state.now for source in sources), head.state.pass_number
     shard.count(head.state.examples, head.state.positives)
     if number == 0:
         moments = head.state.moments

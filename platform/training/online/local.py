@@ -28,6 +28,7 @@ from ..compiled import share_work
 from ..metrics.windows import Collector, Key, WindowPart
 from ..monitor import Monitor
 from ..prepared import Prepared
+from ..row_files.passes import begin_pass
 from ..row_files.rows import begin, changed_programs, load, new_shard, save
 from ..row_files.saved import SavedShards, total
 from ..validation import Pull, keep_pass, learn_by_pass, require_kept
@@ -69,11 +70,11 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
     with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note) as checkpointer:
         learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows)
         validated = None
-        if prepared.hold_out is None:
+        if prepared.hold_out is None and not prepared.counts_by_pass:
             learn()
         else:
             passes = LocalPasses(shards, prepared, draft, monitor, dealer, pace, checkpointer, learn)
-            validated = learn_by_pass(prepared, prepared.hold_out, monitor, passes)
+            validated = learn_by_pass(prepared, monitor, passes)
         if prepared.plan.pause is not None:
             checkpointer.take()
             raise monitor.paused(validated, draft)
@@ -98,6 +99,9 @@ class LocalPasses(NamedTuple):
 
     def learn(self, number: int) -> bool:
         """See Passes."""
+        if self.prepared.counts_by_pass:
+            with self.checkpointer.between():
+                begin_pass(self.shards, self.prepared.places.shards, number, self.prepared.parent)
         self.dealer.open(number)
         if self.dealer.unfinished:
             self.pace.begin()

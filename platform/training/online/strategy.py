@@ -9,7 +9,7 @@ from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ..estimates import Cost
 from ..monitor import Monitor
-from ..plan import OPERATORS, PASSES, Plan
+from ..plan import OPERATORS, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, idle
 from ..row_files.saved import SavedShards
@@ -24,13 +24,6 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
     """See Strategy: refuse operators that need what the statement does not give, and options that they leave without use."""
     check_optimizer(plan, recipe)
     check_time(plan, recipe)
-    for programs in recipe.programs:
-        if programs.chain.one_pass and plan.settings.passes > 1:
-            raise StatementError(
-                f"{PASSES} = {plan.settings.passes} cannot go with {OPERATORS} ({programs.chain.name}): a second pass would "
-                f"see its own labels in {', '.join(programs.chain.offers)}. Set passes = 1.",
-                subject=PASSES,
-            )
 
 
 def check_time(plan: Plan, recipe: Recipe) -> None:

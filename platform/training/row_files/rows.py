@@ -136,13 +136,11 @@ def load(
         tree: of the items; one that was made anew brings the rows of its nodes.
     """
     nodes = None if tree is None else tree.nodes
-    now = int(parent.manifest.statistics.get("now", 0))
+    now, examples, positives = beginning_of(parent)
     dense = read_dense(parent.stored("dense"))
-    rate = parent.manifest.base_rate or 0.0
-    examples = round(shown(parent.manifest.examples_total, rate, parent.manifest.late))
     for number, shard in shards.items():
         shard.now = now
-        shard.count(examples, examples * rate)
+        shard.count(examples, positives)
         shard.dense.load(dense, now)
         if number == 0:
             shard.moments = moments_of_version(parent, columns)
@@ -174,6 +172,13 @@ def load(
             shard.holding(name).load(name, np.ascontiguousarray(keys[mine]), own, now)
     if nodes is not None:
         load_nodes(shards, num_shards, nodes, now)
+
+
+def beginning_of(parent: Version) -> tuple[int, int, float]:
+    """Return the newest TIME that a version has learned from, how many examples, and how many of them positive."""
+    manifest, rate = parent.manifest, parent.manifest.base_rate or 0.0
+    examples = round(shown(manifest.examples_total, rate, manifest.late))
+    return int(manifest.statistics.get("now", 0)), examples, examples * rate
 
 
 def load_nodes(shards: Mapping[int, Shard], num_shards: int, nodes: NodeRows, now: int) -> None:

@@ -10,7 +10,7 @@ import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ....warehouse.trainings.checkpoints import Checkpoints
 from ...engines.tasks import Tasks
@@ -32,10 +32,11 @@ from ..online.pace import Pace
 from ..parallelism import in_step
 from ..prepared import Prepared
 from ..row_files.saved import KeptPass, SavedShards, merged_saved, total
-from ..validation import Pull, keep_pass, learn_by_pass
+from ..validation import keep_pass, learn_by_pass
 from .cluster import Cluster, cluster
 from .handover import Speeds
 from .job import (
+    BEGIN_PASS,
     LATER,
     PRESSED,
     REPORT,
@@ -46,6 +47,7 @@ from .job import (
     Job,
     MemoryPressure,
     NextTurn,
+    PassBegin,
     Save,
     Slow,
     StepPermission,
@@ -53,6 +55,7 @@ from .job import (
     Take,
     taken,
 )
+from .passes import RemotePasses
 from .remote_checkpoints import ASK_SECONDS, RemoteTaker
 from .reports import Report, Terms
 from .worker_task import work
@@ -61,27 +64,6 @@ if TYPE_CHECKING:
     from ....warehouse.draft import Draft
 
 SAVE_SECONDS = 3600.0
-
-
-class RemotePasses(NamedTuple):
-    """Learns pass by pass; see Passes."""
-
-    driver: Driver
-    job: Job
-    draft: Draft
-
-    def learn(self, number: int) -> bool:
-        """See Passes: tasks pause at the end alone."""
-        self.driver.learn_pass(self.job, number)
-        return True
-
-    def pulls(self) -> Sequence[Pull]:
-        """See Passes."""
-        return [self.driver.pull]
-
-    def keep(self, number: int) -> None:
-        """See Passes."""
-        self.driver.keep(number, self.draft)
 
 
 class Driver:
@@ -103,6 +85,7 @@ class Driver:
         self._dealer = Dealer((), self._num_workers, self._in_step)
         self._shares = False
         self._speeds = Speeds(lambda turn: -(-prepared.splits[turn.split].rows // prepared.batch_size))
+        self._by_pass = prepared.hold_out is not None or prepared.counts_by_pass
         self._awaited: set[Turn] = set()  # given back, and not dealt again
         self._generation = self._begun_with = 0
         self._begun = threading.Event()
@@ -134,8 +117,9 @@ class Driver:
         """
         self._client = client
         dealer = Dealer(self._prepared.turns, self._num_workers, self._in_step, self._standing())
-        if self._prepared.hold_out is not None:
+        if self._by_pass:
             self._begun_with = len(self._monitor.validations.passes)
+            self._begin_pass(self._begun_with)
             dealer.open(self._begun_with)
         self._dealer = dealer
         self._shares = not self._in_step and self._num_workers > 1 and self._prepared.schedule is None
@@ -159,17 +143,17 @@ class Driver:
         return self._monitor.kept
 
     def learn(self, job: Job, draft: Draft) -> Validated | None:
-        """Learn all passes, one after the other where rows are held out; return what those say, and pause with a checkpoint.
+        """Learn all passes, one after the other where they must be; return what those say, and pause with a checkpoint.
 
         Raises:
             LostError, XpsqlError: see run_workers.
         """
-        rows = self._prepared.hold_out
         validated = None
-        if rows is None:
-            self.run_workers(job)
+        if self._by_pass:
+            learn, keep = functools.partial(self.learn_pass, job), functools.partial(self.keep, draft)
+            validated = learn_by_pass(self._prepared, self._monitor, RemotePasses(learn, self.pull, keep))
         else:
-            validated = learn_by_pass(self._prepared, rows, self._monitor, RemotePasses(self, job, draft))
+            self.run_workers(job)
         if self._prepared.plan.pause is not None:
             self._checkpointer.take()
         return validated
@@ -182,6 +166,8 @@ class Driver:
         """
         if number != self._begun_with:
             self._on.coordinator.dismiss("worker")
+            with self._checkpointer.between():
+                self._begin_pass(number)
             self._dealer.open(number)
             self._begin_pace()
             self._generation += 1
@@ -190,6 +176,12 @@ class Driver:
             self.run_workers(job)
         else:
             self._on.wait_for_workers()
+
+    def _begin_pass(self, number: int) -> None:
+        """Let shards begin to count a pass, where operators count by pass."""
+        if self._prepared.counts_by_pass:
+            with self._asking:
+                self._client.each(BEGIN_PASS, PassBegin(number), SAVE_SECONDS)
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Pull from the shards; used by one thread at a time."""
@@ -202,7 +194,7 @@ class Driver:
             saved = merged_saved(client.each(SAVE, Save(best), SAVE_SECONDS))
         return SavedShards(saved, self.describe())
 
-    def keep(self, number: int, draft: Draft) -> None:
+    def keep(self, draft: Draft, number: int) -> None:
         """Let the shards write a pass that is the best so far."""
         keep_pass(number, lambda files: self.save(number), draft, self._monitor, self._checkpointer)
 

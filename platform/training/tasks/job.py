@@ -110,6 +110,13 @@ class Save(NamedTuple):
     best: int
 
 
+class PassBegin(NamedTuple):
+    """A pass begins: shards count anew what operators count by pass."""
+
+    number: int
+
+
+BEGIN_PASS = Method("begin pass", PassBegin, Acknowledged)
 TAKE = Method("take", Take, NextTurn)
 STEP = Method("step", StepRequest, StepPermission)
 REPORT = Method("report", Report, Terms)

@@ -16,15 +16,29 @@ from ...ps.service import shard_handlers
 from ...ps.shard import Shard
 from ...ps.transport.connection_limits import room_for
 from ...ps.transport.tls import Certificate
-from ...ps.transport.wire import Handler
+from ...ps.transport.wire import Acknowledged, Handler
 from ..checkpoints.files import restore
 from ..compiled import compilations, prepare_task
 from ..parallelism import in_step
 from ..recipe import recipe_of
+from ..row_files.passes import begin_pass
 from ..row_files.rows import begin, changed_programs, load, new_shard, save
 from ..row_files.saved import SavedRows
 from .coordinator import TO_SHARD
-from .job import PRESSED, SAVE, SLOW, Job, MemoryPressure, Save, Slow, check_machine, own_host, saved_files
+from .job import (
+    BEGIN_PASS,
+    PRESSED,
+    SAVE,
+    SLOW,
+    Job,
+    MemoryPressure,
+    PassBegin,
+    Save,
+    Slow,
+    check_machine,
+    own_host,
+    saved_files,
+)
 from .membership import CALL_SECONDS, EndedError, Membership
 from .remote_checkpoints import checkpoint_handlers
 
@@ -100,9 +114,14 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
         files = saved_files(job.folder, job.epoch) if request.best < 0 else VersionFiles(job.folder).best(request.best)
         return save({number: shard}, job.input.places.shards, files, job.tables)
 
+    def begin_to_count(request: PassBegin) -> Acknowledged:
+        begin_pass({number: shard}, job.input.places.shards, request.number, job.input.parent)
+        return Acknowledged()
+
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
     pressure = None
     if limit is not None:
         pressure = Pressure(name, limit, shard.describe, shard.collect, pressed)
     own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
-    return *own, Handler(SAVE, save_rows), *checkpoint_handlers(shard, gang, job.checkpoints, number, job.input.places.shards)
+    driven = Handler(SAVE, save_rows), Handler(BEGIN_PASS, begin_to_count)
+    return *own, *driven, *checkpoint_handlers(shard, gang, job.checkpoints, number, job.input.places.shards)
