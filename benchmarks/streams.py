@@ -1,6 +1,6 @@
 """Streams beside batches: files that arrive, jobs that find nothing new, and how long a message takes until a version knows it.
 
-    python -m benchmarks.streams DATA WAREHOUSE [--only files idle latency] [--rate 30000] [--seconds 600]
+    python -m benchmarks.streams DATA WAREHOUSE [--only files idle latency] [--rate 30000] [--seconds 600] [--spread 1]
 
 DATA is a file of the log. Printed: `value unit name`, a line each. The broker is librdkafka's mock cluster, in a process of its
 own with the producer, on the same cores; it keeps the last five megabytes of a partition only.
@@ -80,7 +80,7 @@ def idle(data: Path, warehouse: Path) -> Iterator[tuple[float, str, str]]:
     yield done.cpu_seconds, "s", "a job that finds nothing new, CPU"
 
 
-def serve(reported: Connection, values: Sequence[bytes], rate: float, seconds: float) -> None:
+def serve(reported: Connection, values: Sequence[bytes], rate: float, seconds: float, spread: int) -> None:
     """Produce events at a rate to a broker in this process, then tell what was produced when."""
     from confluent_kafka import Producer
 
@@ -90,12 +90,15 @@ def serve(reported: Connection, values: Sequence[bytes], rate: float, seconds: f
     stops, sent, each = [0] * PARTITIONS, list[Sent](), round(rate * TICK_SECONDS)
 
     def tick(number: int) -> None:
-        partition, now = number % PARTITIONS, time.time()
+        now = time.time()
+        parts = [(number * spread + more) % PARTITIONS for more in range(spread)]
         for place in range(each):
-            producer.produce(TOPIC, values[(number * each + place) % len(values)], None, partition)
+            producer.produce(TOPIC, values[(number * each + place) % len(values)], None, parts[place % spread])
         producer.flush(60)
-        stops[partition] += each
-        sent.append(Sent(now, partition, stops[partition], each))
+        for more, partition in enumerate(parts):
+            count = len(range(more, each, spread))
+            stops[partition] += count
+            sent.append(Sent(now, partition, stops[partition], count))
 
     tick(0)
     reported.send(cluster.bootstrap)
@@ -113,12 +116,12 @@ def reached(manifest: Manifest, partition: int) -> int:
     return int(manifest.position[f"topic {TOPIC}"]["offsets"].get(str(partition), 0))
 
 
-def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterator[tuple[float, str, str]]:
+def latency(data: Path, warehouse: Path, rate: float, seconds: float, spread: int) -> Iterator[tuple[float, str, str]]:
     """Yield how long messages take from the broker to a version that has learned them."""
     columns, values = events(str(data))
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=serve, args=(there, values, rate, seconds), daemon=True)
+    process = context.Process(target=serve, args=(there, values, rate, seconds, spread), daemon=True)
     process.start()
     source = f"read_kafka(bootstrapServers => '{here.recv()}', subscribe => '{TOPIC}', schema => '{columns}')"
     settings = "WITH (batch_size = 4096, checkpoint_seconds = 0)"
@@ -140,11 +143,11 @@ def latency(data: Path, warehouse: Path, rate: float, seconds: float) -> Iterato
         cpu = time.process_time() - cpu
         made = [version.manifest for version in session.models.versions("live")]
     (sent, producing, took), waits = reported[0], []
-    for one in sent[1:]:
+    for one in sent[spread:]:
         known = (m.finished for m in made if m.finished and reached(m, one.partition) >= one.stop)
         waits.append(min((at.timestamp() for at in known), default=math.inf) - one.time)
     here.send(True)
-    count = sum(one.count for one in sent[1:])
+    count = sum(one.count for one in sent[spread:])
     yield count / took, "rows/s", "PUBLISH EVERY 5 SECONDS: events produced and learned"
     for share in (50, 99):
         yield (
@@ -166,10 +169,13 @@ def main() -> None:
     parser.add_argument("warehouse", type=Path)
     parser.add_argument("--rate", type=float, default=30_000, help="events a second")
     parser.add_argument("--seconds", type=float, default=600, help="how long events come")
+    parser.add_argument(
+        "--spread", type=int, default=1, help=f"partitions of {PARTITIONS} that get events in a tenth of a second"
+    )
     figures = {
         "files": lambda: files(given.data, given.warehouse),
         "idle": lambda: idle(given.data, given.warehouse),
-        "latency": lambda: latency(given.data, given.warehouse, given.rate, given.seconds),
+        "latency": lambda: latency(given.data, given.warehouse, given.rate, given.seconds, given.spread),
     }
     parser.add_argument("--only", nargs="+", choices=list(figures), default=list(figures), help="idle needs files before it")
     given = parser.parse_args()

@@ -106,26 +106,6 @@ class RowGroup:
         return f"row group {self.row_group} of {self.path}"
 
 
-@dataclass(frozen=True)
-class MessageRange:
-    """Messages of a partition of a topic, from an offset to another one that is not in it; see Split."""
-
-    topic: str
-    partition: int = 0
-    start: int = 0
-    stop: int = 0
-
-    @property
-    def rows(self) -> int:
-        """The offsets in it; those where transactions end are no messages."""
-        return self.stop - self.start
-
-    @property
-    def where(self) -> str:
-        """The offsets and their partition."""
-        return f"offsets {self.start} to {self.stop - 1} of partition {self.partition} of topic {self.topic}"
-
-
 def _read(made: Callable[[Any], Any]) -> Mapping[str, Any]:
     """Return the metadata of a field that a function reads from JSON."""
     return {"read": lambda value: None if value is None else made(value)}

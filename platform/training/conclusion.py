@@ -112,7 +112,7 @@ def passed_over(prepared: Prepared, draft: Draft) -> str | None:
     """Report how many messages of a topic, or lines of files, could not be decoded as rows."""
     if prepared.segment is None or not (count := num_skipped(draft.folder)):
         return None
-    of = "message" if isinstance(prepared.segment.splits[0], entries.MessageRange) else "line"
+    of = "line" if isinstance(prepared.segment.splits[0], entries.RowGroup) else "message"
     return f"Skipped {count:,} {plural(of, count)}: {draft.folder / SKIPPED} lists them with the reason."
 
 

@@ -18,10 +18,10 @@ from tests.training.log import log, write
 from xpsql.platform.errors import DataError, NotAvailableError, StatementError
 from xpsql.platform.input.streams import topic as topics
 from xpsql.platform.input.streams.kafka_options import KafkaOptions, settings_of
-from xpsql.platform.input.streams.message_source import as_range
+from xpsql.platform.input.streams.message_source import ranges_of
 from xpsql.platform.input.streams.topic import Arrived, TopicStream, cut, in_order
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.manifest import MessageRange
+from xpsql.warehouse.message_ranges import MessageRange
 
 ROWS = "SELECT count FROM ML.WEIGHTS(MODEL m) WHERE slot = '(intercept)'"
 
@@ -215,21 +215,22 @@ def test_the_partition_that_is_furthest_behind_is_next(
 ) -> None:
     """By the times of messages; a partition's stay in order, and at equal times partitions come in turn."""
     monkeypatch.setattr(topics, "RANGE_MESSAGES", 100)
+    monkeypatch.setattr(topics, "SPLIT_MESSAGES", 100)
     topic, values = broker.topic(2), messages(log(400))
     broker.produce(topic, values[:300], 0, milliseconds=range(5_000_000, 5_000_300))
     broker.produce(topic, values[300:350], 1, milliseconds=range(5_000_050, 5_000_100))
     broker.produce(topic, values[350:], 1, milliseconds=[6_000_000] * 50)
     place = TopicStream(topic, options(broker), Path(), False)
     expected = [(0, 0), (1, 0), (0, 100), (0, 200)]
-    assert [(split.partition, split.start) for split in map(as_range, place.news({}))] == expected
+    assert [(one.partition, one.start) for split in place.news({}) for one in ranges_of(split)] == expected
     assert place.news({"offsets": {"0": 300}, "messages": 300}) == [MessageRange(topic, 1, 0, 100)]  # a new partition
     train(session, stream(broker, topic))
     assert session.sql(ROWS).arrow()["count"][0].as_py() == 400
     same = cut("t", [Arrived(0, 1000, 1200), Arrived(1, 5, 155)])
-    assert [(one.partition, one.start) for one in map(as_range, in_order(same, [7, 3, 0, 0]))] == [
+    assert [(one.partition, one.start) for one in in_order(same, [7, 3, 0, 0])] == [
         *((1, 5), (1, 105), (0, 1000), (0, 1100)),
     ]
-    assert [one.partition for one in map(as_range, in_order(same, [0] * 4))] == [0, 1, 0, 1]
+    assert [one.partition for one in in_order(same, [0] * 4)] == [0, 1, 0, 1]
 
 
 def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, broker: Broker) -> None:

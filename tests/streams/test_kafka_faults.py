@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -22,10 +23,12 @@ from tests.training.log import log
 from xpsql.platform.errors import DataError, TrainingError
 from xpsql.platform.input.streams import messages as reading
 from xpsql.platform.input.streams.kafka_options import ClientSettings, KafkaOptions
-from xpsql.platform.input.streams.messages import begun_at, offsets, read_range, sorted_out
-from xpsql.platform.input.streams.topic import TopicStream
+from xpsql.platform.input.streams.message_source import ranges_of
+from xpsql.platform.input.streams.messages import begun_at, offsets, read_ranges, sorted_out
+from xpsql.platform.input.streams.topic import TopicStream, grouped
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.manifest import MessageRange
+from xpsql.warehouse.message_ranges import MessageRange
+from xpsql.warehouse.trainings.segments import append_segment, read_segments
 
 ROWS = 400
 
@@ -85,7 +88,7 @@ def test_a_range_is_read_whole_though_its_broker_fails(faulty: Broker, fault: st
     settings = ClientSettings(
         {"bootstrap.servers": faulty.bootstrap, "queued.min.messages": "10", "fetch.message.max.bytes": "4000"}
     )
-    found = [message for some in read_range(settings, MessageRange(topic, 0, 7, ROWS - 3), 64) for message in some]
+    found = [message for some in read_ranges(settings, [MessageRange(topic, 0, 7, ROWS - 3)], 64) for message in some]
     assert [message.offset() for message in found] == list(range(7, ROWS - 3))
     assert [message.value() for message in found] == messages(log(ROWS))[7 : ROWS - 3]
 
@@ -93,8 +96,30 @@ def test_a_range_is_read_whole_though_its_broker_fails(faulty: Broker, fault: st
 def test_lists_of_messages_end_where_chunks_end(broker: Broker) -> None:
     topic = produced(broker, ROWS)
     settings = ClientSettings({"bootstrap.servers": broker.bootstrap})
-    ends = [some[-1].offset() + 1 for some in read_range(settings, MessageRange(topic, 0, 0, ROWS), 150)]
+    ends = [some[-1].offset() + 1 for some in read_ranges(settings, [MessageRange(topic, 0, 0, ROWS)], 150)]
     assert {150, 300, 400} <= set(ends)
+
+
+def test_ranges_of_a_split_come_one_after_the_other(broker: Broker, tmp_path: Path) -> None:
+    """Though they are fetched side by side, and more has arrived since they were cut."""
+    topic = broker.topic(3)
+    for number in range(3):
+        broker.produce(topic, [b"%d" % number] * 200, number)
+    (split,) = grouped([MessageRange(topic, 2, 10, 200), MessageRange(topic, 0, 0, 150), MessageRange(topic, 1, 5, 6)])
+    append_segment(tmp_path, [split])
+    assert read_segments(tmp_path) == [[split]]
+    lists = list(read_ranges(ClientSettings({"bootstrap.servers": broker.bootstrap}), ranges_of(split), 64))
+    found = [(message.partition(), message.offset()) for some in lists for message in some]
+    assert found == [(one.partition, offset) for one in ranges_of(split) for offset in range(one.start, one.stop)]
+    assert {64, 128, 192, 256, 320, split.rows} <= set(itertools.accumulate(map(len, lists)))
+
+
+def test_ranges_of_few_messages_are_a_split_and_none_has_a_partition_twice() -> None:
+    rows = (5000, 11_000, 400, 10, 20_000, 1, 2, 3, 4)
+    ranges = [MessageRange("t", number % 3, number, number + count) for number, count in enumerate(rows)]
+    expected = [tuple(ranges[first:stop]) for first, stop in ((0, 2), (2, 4), (4, 5), (5, 8), (8, 9))]
+    assert [ranges_of(split) for split in grouped(ranges)] == expected
+    assert grouped([]) == []
 
 
 def test_ranges_at_the_ends_of_many_partitions_say_when_they_begin(broker: Broker) -> None:
@@ -129,7 +154,7 @@ def test_brokers_that_stay_silent_end_the_reading(faulty: Broker, monkeypatch: p
         faulty.faults().down(number)
     settings = ClientSettings({"bootstrap.servers": faulty.bootstrap})
     with pytest.raises(TrainingError, match=rf"No message of offsets 0 to 9 of partition 0 of topic {topic} arrived for 0 s"):
-        next(read_range(settings, MessageRange(topic, 0, 0, 10), 10))
+        next(read_ranges(settings, [MessageRange(topic, 0, 0, 10)], 10))
 
 
 def test_a_range_that_kafka_drops_while_it_is_learned_is_an_error(broker: Broker) -> None:
@@ -139,7 +164,7 @@ def test_a_range_that_kafka_drops_while_it_is_learned_is_an_error(broker: Broker
     settings = ClientSettings({"bootstrap.servers": broker.bootstrap})
     assert offsets(settings, topic)[0].low > 10
     with pytest.raises(DataError, match=rf"Kafka does not have all of offsets 0 to 9 of partition 0 of topic {topic} any more"):
-        next(read_range(settings, MessageRange(topic, 0, 0, 10), 10))
+        next(read_ranges(settings, [MessageRange(topic, 0, 0, 10)], 10))
 
 
 def message(offset: int, error: int | None = None) -> Message:

@@ -17,7 +17,8 @@ from typing import Any
 
 from ...platform.errors import ModelError
 from ..durable import creating, own, replace_text, storing
-from ..manifest import FORMAT, MessageRange, RowGroup, Split, read_json, record
+from ..manifest import FORMAT, RowGroup, Split, read_json, record
+from ..message_ranges import MessageRange, MessageRanges
 
 FILE = "segments.jsonl"
 PASSED = "passed.json"
@@ -30,7 +31,7 @@ def append_segment(folder: Path, splits: Sequence[Split]) -> None:
         ModelError: it cannot be written.
     """
     path = folder / FILE
-    line = json.dumps({"splits": [vars(split) for split in splits]}) + "\n"
+    line = json.dumps({"splits": splits}, default=vars) + "\n"
     with creating(path), own(path).open("a", encoding="utf-8") as file:
         file.write(line)
 
@@ -53,6 +54,8 @@ def read_segments(folder: Path) -> list[list[Split]]:
 
 def split_of(values: Mapping[str, Any]) -> Split:
     """Return a split that a line has, by the fields of its kind."""
+    if "ranges" in values:
+        return record(MessageRanges, values)
     return record(MessageRange, values) if "topic" in values else record(RowGroup, values)
 
 

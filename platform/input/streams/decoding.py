@@ -79,7 +79,7 @@ class Decoder:
         return Decoder, (self.schema if self._json else None,)
 
     def decode(self, messages: Sequence[Message], needed: Sequence[str]) -> Decoded:
-        """Return the needed columns of messages.
+        """Return the needed columns of messages; one that is skipped is named by its place among them.
 
         A value is not a row if it is not a JSON object, or has a field that cannot be converted to its column's type; missing
         fields are NULL. Without a schema, a message is not a row if a text that is needed is not UTF-8.
@@ -88,10 +88,10 @@ class Decoder:
 
         if not self._json:
             return plain(messages, needed)
-        return self.objects(pa.array(list(map(Message.value, messages)), pa.binary()), offsets_of(messages), needed)
+        return self.objects(pa.array(list(map(Message.value, messages)), pa.binary()), np.arange(len(messages)), needed)
 
     def objects(self, values: pa.Array, offsets: NDArray[np.int64], needed: Sequence[str]) -> Decoded:
-        """Return the needed columns of JSON objects, binary[n], each with its offset, int64[n]."""
+        """Return the needed columns of JSON objects, binary[n], each with its number, int64[n]."""
         texts, good = as_texts(values)
         found = self._objects(texts.filter(pa.array(good)), offsets[good], needed)
         return Decoded(found.rows, sorted([*found.skipped, *(Skipped(int(offset), NO_UTF8) for offset in offsets[~good])]))
@@ -194,13 +194,13 @@ def plain(messages: Sequence[Message], needed: Sequence[str]) -> Decoded:
     """Return columns of messages unchanged."""
     from confluent_kafka import Message
 
-    count, offsets = len(messages), offsets_of(messages)
+    count = len(messages)
     columns: dict[str, Callable[[], pa.Array]] = {
         "key": lambda: pa.array(list(map(Message.key, messages)), pa.binary()),
         "value": lambda: pa.array(list(map(Message.value, messages)), pa.binary()),
         "topic": lambda: pa.array(list(map(Message.topic, messages)), pa.string()),
         "partition": lambda: pa.array(list(map(Message.partition, messages)), pa.int32()),
-        "offset": lambda: pa.array(offsets),
+        "offset": lambda: pa.array(offsets_of(messages)),
         "timestamp": lambda: pa.array(list(map(microseconds, messages)), pa.int64()).cast(TIMESTAMP),
     }
     whole, made = np.ones(count, np.bool_), []
@@ -211,7 +211,7 @@ def plain(messages: Sequence[Message], needed: Sequence[str]) -> Decoded:
             whole &= good
         made.append(column)
     rows = pa.Table.from_arrays(made, schema=pa.schema([MESSAGE.field(name) for name in needed]))
-    return Decoded(rows.filter(pa.array(whole)), [Skipped(int(offset), NO_UTF8) for offset in offsets[~whole]])
+    return Decoded(rows.filter(pa.array(whole)), [Skipped(int(number), NO_UTF8) for number in np.flatnonzero(~whole)])
 
 
 def microseconds(message: Message) -> int | None:

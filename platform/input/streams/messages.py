@@ -1,4 +1,4 @@
-"""Messages of a topic: how a client is made, and how a range of a partition is read."""
+"""Messages of a topic: how a client is made, and how ranges of partitions are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ....warehouse.manifest import MessageRange
+from ....warehouse.message_ranges import MessageRange
 from ...errors import DataError, NotAvailableError, TrainingError
 from .base import AwayError
 from .kafka_options import ClientSettings
@@ -19,11 +19,14 @@ ANSWER_SECONDS = 30.0
 """How long a request to the brokers may take."""
 SILENCE_SECONDS = 120.0
 """How long existing messages may fail to arrive, such as while brokers restart."""
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.1
+"""How long messages are waited for at once. All that are wanted end it sooner; offsets where transactions end never come."""
 AGAIN_SECONDS = 0.2
 PEEK_SECONDS = 5.0
 """How long the first messages of ranges may take together."""
 AT_ONCE = 40_000
+READY = 16_384
+"""So many messages of a range are not kept until more arrive."""
 POLICY_SECONDS = 1.0
 """How long brokers may take to say whether a topic is compacted; librdkafka's mock cluster does not say."""
 READ: Mapping[str, int] = MappingProxyType({})
@@ -169,8 +172,11 @@ def one_of_each(ranges: Sequence[MessageRange]) -> Iterator[dict[int, MessageRan
         yield some
 
 
-def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Iterator[list[Message]]:
-    """Yield the messages of a range, in lists none of which goes beyond a multiple of `rows` messages.
+def read_ranges(settings: ClientSettings, ranges: Sequence[MessageRange], rows: int) -> Iterator[list[Message]]:
+    """Yield the messages of ranges of different partitions, one range after the other, in lists none of which goes beyond a
+    multiple of `rows` messages.
+
+    All are fetched side by side, and kept until it is their turn: several ranges have few messages.
 
     Raises:
         DataError: some messages are gone, or cannot be read.
@@ -180,25 +186,58 @@ def read_range(settings: ClientSettings, wanted: MessageRange, rows: int) -> Ite
     client = consumer(settings, failures.append)
     from confluent_kafka import TopicPartition
 
-    reached, held, since = wanted.start, 0, time.monotonic()
+    coming = {one.partition: one for one in ranges}
+    left = {one.partition: one.rows for one in ranges}
+    arrived: dict[int, list[Message]] = {one.partition: [] for one in ranges}
+    ready: list[Message] = []
+    held, since = 0, time.monotonic()
     try:
-        client.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        while True:
-            came = client.consume(min(AT_ONCE, rows - held, wanted.stop - reached), POLL_SECONDS)
-            messages, over = sorted_out(came, wanted, failures.append)
-            if messages:
-                reached, held = offset_of(messages[-1]) + 1, (held + len(messages)) % rows
-                yield messages
+        client.assign([TopicPartition(one.topic, one.partition, one.start) for one in ranges])
+        while coming:
+            came = by_partition(client.consume(min(AT_ONCE, sum(left.values())), POLL_SECONDS), coming)
+            over, new = [], False
+            for number, some in came.items():
+                wanted = coming[number]
+                found = sorted_out(some, wanted, failures.append)
+                if found.messages:
+                    arrived[number] += found.messages
+                    left[number], new = wanted.stop - offset_of(found.messages[-1]) - 1, True
+                if found.over:
+                    over.append(TopicPartition(wanted.topic, number))
+                    del coming[number], left[number]
+            while arrived:  # those whose turn it is: up to the first range that is not whole
+                number = next(iter(arrived))
+                ready += arrived[number]
+                arrived[number] = []
+                if number in coming:
+                    break
+                del arrived[number]
+            while ready and (len(ready) >= min(READY, rows - held) or not coming):
+                some, ready = ready[: rows - held], ready[rows - held :]
+                held = (held + len(some)) % rows
+                yield some
+            if new:
                 since = time.monotonic()  # after the yield: the consumer may have taken long
-            if over:
-                return
-            if time.monotonic() - since > SILENCE_SECONDS:
+            if coming and over:
+                client.pause(over)  # more may have arrived there since
+            if coming and time.monotonic() - since > SILENCE_SECONDS:
                 why = failures[-1] if failures else "the brokers gave no reason"
+                where = next(iter(coming.values())).where
                 raise TrainingError(
-                    f"No message of {wanted.where} arrived for {SILENCE_SECONDS:.0f} s: {why}. Check the brokers, and RESUME."
+                    f"No message of {where} arrived for {SILENCE_SECONDS:.0f} s: {why}. Check the brokers, and RESUME."
                 )
     finally:
         client.close()
+
+
+def by_partition(came: list[Message], coming: Mapping[int, MessageRange]) -> dict[int, list[Message]]:
+    """Return messages and events by their partition, of those that are read; an event of none is the first one's."""
+    first = next(iter(coming))
+    found: dict[int, list[Message]] = {}
+    for message in came:
+        number = message.partition()
+        found.setdefault(first if number is None or number < 0 else number, []).append(message)
+    return {number: some for number, some in found.items() if number in coming}
 
 
 def sorted_out(came: list[Message], wanted: MessageRange, on_error: Callable[[str], None]) -> Reached:

@@ -1,6 +1,6 @@
 """Undecodable input (dead letters), recorded beside the version that skipped it.
 
-v<N>/skipped/<topic>-<partition>-<start>.jsonl    a file for each range that has any, a line for each message
+v<N>/skipped/<topic>-<partition>-<start>.jsonl    a file for each split that has any, a line for each message
 v<N>/skipped/<file>-<modified>.jsonl               the same for lines of a file
 """
 
@@ -18,10 +18,11 @@ SKIPPED = "skipped"
 
 
 class Skipped(NamedTuple):
-    """Skipped input: the offset of a message, or the number of a line, from 1; and why."""
+    """Skipped input: the offset of a message, or the number of a line, from 1; why; and a message's partition."""
 
     offset: int
     reason: str
+    partition: int | None = None
 
 
 def note(folder: Path, name: str, place: Mapping[str, Any], skipped: Sequence[Skipped]) -> None:
@@ -29,13 +30,16 @@ def note(folder: Path, name: str, place: Mapping[str, Any], skipped: Sequence[Sk
 
     Args:
         name: of the file.
-        place: what each line has beside the offset or line number, and the reason.
+        place: what each line has beside the partition and the offset, or the number of the line, and the reason.
 
     Raises:
         ModelError: it cannot be written.
     """
-    where = "offset" if "topic" in place else "line"
-    lines = [json.dumps({**place, where: one.offset, "reason": one.reason}) for one in skipped]
+
+    def where(one: Skipped) -> dict[str, int]:
+        return {"line": one.offset} if one.partition is None else {"partition": one.partition, "offset": one.offset}
+
+    lines = [json.dumps({**place, **where(one), "reason": one.reason}) for one in skipped]
     make_folder(folder / SKIPPED)
     replace_text(folder / SKIPPED / f"{name}.jsonl", "\n".join(lines) + "\n")
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ....warehouse.manifest import MessageRange, Split
+from ....warehouse.manifest import Split
+from ....warehouse.message_ranges import MessageRange, MessageRanges
 from ...display import plural
 from ...engines.base import Scan
 from ...errors import DataError, StatementError
@@ -17,6 +18,8 @@ from .messages import Offsets, begun_at, is_compacted, offsets
 
 RANGE_MESSAGES = 122_880
 """The most messages of a split: as many rows as a row group of a table has, so that both are cut alike."""
+SPLIT_MESSAGES = 16_384
+"""The most messages of a split of several ranges; more are split, so that workers share them."""
 EARLIEST = -2
 """The number that stands for the first offset, as in Spark."""
 
@@ -65,7 +68,7 @@ class TopicStream:
 
     def news(self, position: Position) -> list[Split]:
         """List ranges of what arrived in each partition, ordered by the times at which they begin: the range furthest behind is
-        next."""
+        next. What is one split has no order."""
         found, learned = offsets(self._settings, self._topic), known(position)
         self._check(found, learned)
         if not learned and not self._forgives and is_compacted(self._settings, self._topic):
@@ -75,15 +78,15 @@ class TopicStream:
             )
         arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
         ranges = cut(self._topic, [one for one in arrived if one.start < one.stop])
-        if len({one.partition for one in ranges}) < 2:
-            return list(ranges)
-        return in_order(ranges, begun_at(self._settings, ranges))
+        if len({one.partition for one in ranges}) > 1 and sum(one.rows for one in ranges) > SPLIT_MESSAGES:
+            ranges = in_order(ranges, begun_at(self._settings, ranges))
+        return grouped(ranges)
 
     def after(self, position: Position, splits: Sequence[Split]) -> Position:
         """Return the position after all messages that are learned from."""
-        from .message_source import as_range
+        from .message_source import ranges_of
 
-        ranges = [as_range(split) for split in splits]
+        ranges = [one for split in splits for one in ranges_of(split)]
         reached = known(position)
         for one in ranges:
             reached[one.partition] = max(one.stop, reached.get(one.partition, 0))
@@ -189,7 +192,7 @@ def cut(topic: str, arrived: Sequence[Arrived]) -> list[MessageRange]:
     ]
 
 
-def in_order(ranges: Sequence[MessageRange], times: Sequence[int]) -> list[Split]:
+def in_order(ranges: Sequence[MessageRange], times: Sequence[int]) -> list[MessageRange]:
     """Return ranges ordered by the times at which they begin, but always in order within a partition, whatever its clocks say;
     at equal times, partitions in turn."""
     so_far: dict[int, tuple[int, int]] = {}
@@ -199,3 +202,17 @@ def in_order(ranges: Sequence[MessageRange], times: Sequence[int]) -> list[Split
         so_far[one.partition] = key = max(time, newest), turn + 1
         ordered.append((*key, one.partition, one))
     return [one for *_, one in sorted(ordered, key=lambda entry: entry[:3])]
+
+
+def grouped(ranges: Sequence[MessageRange]) -> list[Split]:
+    """Return ranges as splits, in order: neighbours of few messages are one, as a client and queries of their own would cost
+    more than they do. None has a partition twice, which a client reads at one place at a time."""
+    groups: list[dict[int, MessageRange]] = []
+    rows = SPLIT_MESSAGES
+    for one in ranges:
+        rows += one.rows
+        if rows > SPLIT_MESSAGES or one.partition in groups[-1]:
+            groups.append({})
+            rows = one.rows
+        groups[-1][one.partition] = one
+    return [MessageRanges(tuple(group.values())) if len(group) > 1 else next(iter(group.values())) for group in groups]
