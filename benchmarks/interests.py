@@ -4,8 +4,9 @@ Parquet, for `python -m benchmarks.peers.interests RESULTS LOG SEEDS` and `bench
 has these peers.
 
 The folder has `kuairand_kcore15/log_standard_kcore15.tsv.gz`, impressions in order of time, whose last fifth is the test, and
-`amazon_grocery_rechorus/{train,item_meta}.csv.gz`, what users bought: of each the last is the test, and beside each row with
-what was bought is one with an item that the user never bought, label 0.
+`amazon_grocery_rechorus/{train,item_meta}.csv.gz` and `amazon_videogames_sasrec/Video.txt.gz`, what users bought: of each the
+last is the test, and beside each row with what was bought is one with an item that the user never bought, label 0. Of those who
+bought video games every fifth is taken.
 """
 
 from __future__ import annotations
@@ -14,23 +15,26 @@ import json
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
 
 LONGEST = 50
-PASSES = {"kuairand": 2, "grocery": 2, "kuairand-tasks": 3}
+PASSES = {"kuairand": 2, "grocery": 2, "games": 2, "kuairand-tasks": 3}
 SIZES = "dim = 16, hidden = (128, 64), vector_learning_rate = 0.1"
 FIELDS = {
     "kuairand-tasks": ((), ()),
     "kuairand": (("video",), ("seen",)),
     "grocery": (("item", "category"), ("bought", "bought_categories")),
+    "games": (("item",), ("bought",)),
 }
 
 
@@ -59,10 +63,35 @@ def grocery(folder: Path) -> tuple[pa.Table, pa.Table]:
         convert_options=csv.ConvertOptions(include_columns=["item_id", "i_category"]),
     )
     category = dict(zip(meta["item_id"].to_pylist(), meta["i_category"].to_pylist(), strict=True))
-    had, random = defaultdict[int, list[int]](list), np.random.default_rng(0)
+    had = defaultdict[int, list[int]](list)
     for user, item in zip(*(log.sort_by("time")[name].to_pylist() for name in ("user_id", "item_id")), strict=True):
         had[user].append(item)
-    items, rows = np.array(sorted(category)), {"train": list[tuple[int, int, int, list[int]]](), "test": []}
+
+    def with_categories(table: pa.Table) -> pa.Table:
+        own = [category[item] for item in table["item"].to_pylist()]
+        of_history = [[category[item] for item in items] for items in table["bought"].to_pylist()]
+        return table.append_column("category", [own]).append_column("bought_categories", [of_history])
+
+    train, test = with_others(had, np.array(sorted(category)))
+    return with_categories(train), with_categories(test)
+
+
+def games(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """Return the same of video games, which have no categories."""
+    names = csv.ReadOptions(column_names=["user", "item"])
+    path = folder / "amazon_videogames_sasrec" / "Video.txt.gz"
+    log = csv.read_csv(path, read_options=names, parse_options=csv.ParseOptions(delimiter=" "))
+    had = defaultdict[int, list[int]](list)
+    for user, item in zip(log["user"].to_pylist(), log["item"].to_pylist(), strict=True):
+        if user % 5 == 0:
+            had[user].append(item)
+    return with_others(had, np.unique(log["item"].to_numpy()))
+
+
+def with_others(had: Mapping[int, list[int]], items: NDArray[np.int64]) -> tuple[pa.Table, pa.Table]:
+    """Return rows of what users bought after something else, and beside each an item that they never bought: those to learn
+    from, in any order, and those to test on."""
+    random, rows = np.random.default_rng(0), {"train": list[tuple[int, int, int, list[int]]](), "test": []}
     for user, bought in had.items():
         for k in range(1, len(bought)):
             while (other := int(random.choice(items))) in bought:
@@ -71,19 +100,8 @@ def grocery(folder: Path) -> tuple[pa.Table, pa.Table]:
             rows[kind] += [(1, user, bought[k], history), (0, user, other, history)]
     order = random.permutation(len(rows["train"]))
     rows["train"] = [rows["train"][place] for place in order]
-    train, test = (
-        pa.table(
-            {
-                "label": [row[0] for row in kind],
-                "user": [row[1] for row in kind],
-                "item": [row[2] for row in kind],
-                "category": [category[row[2]] for row in kind],
-                "bought": [row[3] for row in kind],
-                "bought_categories": [[category[item] for item in row[3]] for row in kind],
-            }
-        )
-        for kind in rows.values()
-    )
+    names = ("label", "user", "item", "bought")
+    train, test = (pa.table(dict(zip(names, zip(*kind, strict=True), strict=True))) for kind in rows.values())
     return train, test
 
 
@@ -99,7 +117,7 @@ def tasks(folder: Path) -> tuple[pa.Table, pa.Table]:
     return table[:cut], table[cut:]
 
 
-LOGS = {"kuairand": kuairand, "grocery": grocery, "kuairand-tasks": tasks}
+LOGS = {"kuairand": kuairand, "grocery": grocery, "games": games, "kuairand-tasks": tasks}
 
 
 def models(log: str) -> dict[str, str]:

@@ -15,7 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-FIELDS = {"kuairand": (("video",), ("seen",)), "grocery": (("item", "category"), ("bought", "bought_categories"))}
+FIELDS = {
+    "kuairand": (("video",), ("seen",)),
+    "grocery": (("item", "category"), ("bought", "bought_categories")),
+    "games": (("item",), ("bought",)),
+}
 LONGEST = 50
 
 

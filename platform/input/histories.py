@@ -12,7 +12,7 @@ from ...algorithms.chunk import Histories, VectorArrays
 from ..ps.compiled.aligned import empty
 from .vocabulary import ABSENT, Codes
 
-SHORTEST = 8
+SHORTEST = 16
 
 
 class Padded(NamedTuple):
@@ -115,8 +115,8 @@ def padded_histories(
 
 
 def padded_length(longest: int, most: int) -> int:
-    """Return the padded length: 8, 16, 32, ..., at most `most`."""
+    """Return the padded length: 16, 64, 256, ..., at most `most`. The longest history of a batch is seldom much shorter."""
     length = SHORTEST
     while length < longest:
-        length *= 2
+        length *= 4
     return min(length, most)

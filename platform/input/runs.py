@@ -17,7 +17,7 @@ from .histories import Padded, elements, padded_histories
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
-FEWEST = 8
+FEWEST = 16
 WINDOWS, WIDTH = 16, 64
 LEAST_ROWS = WINDOWS * WIDTH
 MOST_RUNS = 1 / 3
@@ -293,7 +293,7 @@ class CommonCodes(NamedTuple):
 
 
 def padded_groups(groups: int) -> int:
-    """Return the padded number of groups, with at least one that has no examples: 8, 16, 32, ..."""
+    """Return the padded number of groups, with at least one that has no examples: 16, 32, 64, ..."""
     size = FEWEST
     while size <= groups:
         size *= 2

@@ -7,7 +7,8 @@ from bisect import bisect_left
 
 LOWEST = 64
 EIGHTHS = (8, 9, 10, 11, 12, 14)
-HEADROOM = 1.1
+HEADROOMS = (1.1, 1.1, 2)
+"""Of the first sizes of a training, and of all others: where batches grow, sizes that are close would not be the last."""
 WASTE = 4
 
 
@@ -28,7 +29,8 @@ class Ladder:
     """The padded sizes that one training uses, reused where they fit.
 
     A batch takes the smallest size used before that holds it, unless that is over four times too large; a new size is a rung
-    with some headroom, so that the batches of a log share one or two sizes. Padding never changes a result.
+    with some headroom, so that the batches of a log share one or two sizes; where their sizes differ, steps are wide, since
+    compiling a program costs more than what is padded. Padding never changes a result.
     """
 
     def __init__(self) -> None:
@@ -40,5 +42,6 @@ class Ladder:
         with self._lock:
             at = bisect_left(self._sizes, n)
             if at == len(self._sizes) or self._sizes[at] > max(LOWEST, WASTE * n):
-                self._sizes.insert(at, rung(int(n * HEADROOM)))
+                headroom = HEADROOMS[min(len(self._sizes), len(HEADROOMS) - 1)]
+                self._sizes.insert(at, rung(int(n * headroom)))
             return self._sizes[at]
