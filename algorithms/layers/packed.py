@@ -19,7 +19,7 @@ Arguments = tuple[Parameters, jax.Array, Elements, jax.Array, jax.Array | None]
 TILES = 8
 """Parts of a batch's places, all of one size: the elements that are there are computed in as few as hold them."""
 FEWEST = 4096
-"""Places of a batch that is worth it."""
+"""Lying of a batch that is worth it."""
 
 
 def of_elements(
@@ -67,7 +67,7 @@ def whole(
     return jnp.where(places_of(mask, owner), network(parameters, target[:, None], own), 0)
 
 
-class Places:
+class Lying:
     """Where the elements that are there stand side by side, in tiles of one size.
 
     Attributes:
@@ -122,7 +122,7 @@ def packed(
 ) -> jax.Array:
     """Return the same, computed for the elements that are there."""
     there = places_of(mask, owner)
-    places = Places(there, owner)
+    places = Lying(there, owner)
 
     def compute(tile: jax.Array, found: jax.Array) -> jax.Array:
         at = places.of_tile(tile)
@@ -139,7 +139,7 @@ def packed_forward(network: Network, *arguments: object) -> tuple[jax.Array, obj
 def packed_backward(network: Network, arguments: Arguments, gradient: jax.Array) -> tuple[object, ...]:
     parameters, target, elements, mask, owner = arguments
     there, of_places = places_of(mask, owner), gradient.reshape(-1)
-    places, shared = Places(there, owner), owner is not None
+    places, shared = Lying(there, owner), owner is not None
 
     def compute(tile: jax.Array, found: tuple[Any, ...]) -> tuple[Any, ...]:
         summed, kept = found

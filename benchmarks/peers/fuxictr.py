@@ -6,8 +6,8 @@ layers of 128-64. What else is set is the best of TRIALS on 20,000 rows to learn
 the better of two passes; a trial is a line of `fuxictr-search.jsonl` beside RESULTS, so a search that was stopped goes on. Then
 the test AUC after each of two passes, a line for each seed. Steps are FuxiCTR's own, batches are cut from arrays in memory.
 
-`python -m benchmarks.peers.fuxictr PARQUET LOG speed ZOO KIND` learns one pass of a file in batches of 256, and predicts nothing:
-for the CPU seconds of a whole process.
+`python -m benchmarks.peers.fuxictr PARQUET LOG speed ZOO KIND` learns one pass of a file in batches of 256 and predicts
+nothing: for the CPU seconds of a whole process.
 """
 
 from __future__ import annotations
