@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import vw
+from benchmarks.crosses import CROSS, PLAIN, VW_CROSS
 from benchmarks.figures import Figure, Note, heading
 from benchmarks.many_ids import BI_INTERACTION
 from benchmarks.peers.figures import beside
@@ -176,6 +177,33 @@ def many_slots(run: Run) -> Iterator[Figure]:
         run.xpsql.run(CROSSED.format(data=data))
         done = middle([run.xpsql.run(CROSSED.format(data=data)) for _ in range(run.rounds)])
     yield Figure("xnn, 100 slots: one core", num_rows(data) / done.seconds, "rows/s")
+
+
+def crosses(run: Run) -> Iterator[Figure]:
+    """A label that a cross alone tells, one core: trainings with and without it in turns, and Vowpal Wabbit's."""
+    rows, data = (QUICK_ROWS if run.quick else 3 * ROWS), run.folder / "crosses.parquet"
+    measure([sys.executable, "-m", "benchmarks.crosses", str(run.folder), str(rows)])
+    text, model = data.with_suffix(".vw"), run.folder / "vw.model"
+    done: dict[str, list[Measured]] = {"plain": [], "crossed": [], "vw, plain": [], "vw, crossed": []}
+    features = {}
+    with cores(1):
+        for number in range(run.rounds + 1):
+            for name, statement in (("plain", PLAIN), ("crossed", CROSS)):
+                done[name].append(run.xpsql.run(statement.format(data=data)))
+                features[name] = num_features(run.xpsql.warehouse)
+            if not number:  # the first ones compile
+                done = {name: [] for name in done}
+                continue
+            for name, interactions in (("vw, plain", ""), ("vw, crossed", VW_CROSS)):
+                done[name].append(measure(vw.train(text, model, interactions)))
+    cpu = {name: statistics.median(one.cpu_seconds for one in found) for name, found in done.items()}
+    yield from (Figure(f"{name}: rows a CPU second", rows / seconds, "rows/s") for name, seconds in cpu.items())
+    ratios = [one.cpu_seconds / other.cpu_seconds for one, other in zip(done["crossed"], done["plain"], strict=True)]
+    yield Figure("with the cross, times without: CPU", statistics.median(ratios), "x", 1.4, at_least=False)
+    yield Figure("with the cross: times Vowpal Wabbit, CPU", cpu["vw, crossed"] / cpu["crossed"], "x", 4)
+    yield Figure("without: times Vowpal Wabbit, CPU", cpu["vw, plain"] / cpu["plain"], "x")
+    new = features["crossed"] - features["plain"]
+    yield Figure(f"CPU that the cross adds, each of {new:,} new rows", (cpu["crossed"] - cpu["plain"]) / new * 1e9, "ns")
 
 
 def many_ids(run: Run) -> Iterator[Figure]:
@@ -380,6 +408,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "algorithms_on_two_cores": algorithms_on_two_cores,
     "cores": by_cores,
     "many_slots": many_slots,
+    "crosses": crosses,
     "many_ids": many_ids,
     "prediction": prediction,
     "serving": serving,

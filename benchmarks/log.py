@@ -184,7 +184,9 @@ def vw_lines(table: pa.Table) -> bytes:
     label = pc.if_else(pc.equal(table["label"], 1), "1", "-1")
     names = [name for name in table.column_names if name not in ("label", "ts")]
     texts = [pc.fill_null(table[name].cast(pa.string()), "null") for name in names]
-    words = [pc.binary_join_element_wise(f"|{letter}", text, " ") for letter, text in zip(VW_NAMES, texts, strict=True)]
+    words = [
+        pc.binary_join_element_wise(f"|{letter}", text, " ") for letter, text in zip(VW_NAMES[: len(texts)], texts, strict=True)
+    ]
     lines = pc.binary_join_element_wise(label, *words, " ")
     return ("\n".join(lines.to_pylist()) + "\n").encode()
 

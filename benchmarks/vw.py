@@ -11,9 +11,13 @@ from pathlib import Path
 TRAIN = "--ftrl --ftrl_alpha 0.1 --ftrl_beta 1 -b 24 --loss_function logistic"
 
 
-def train(data: Path, model: Path) -> list[str]:
-    """Return the command that learns from a file."""
-    return command(f"{TRAIN} -d {data} -f {model} --quiet")
+def train(data: Path, model: Path, more: str = "") -> list[str]:
+    """Return the command that learns from a file.
+
+    Args:
+        more: further options.
+    """
+    return command(f"{TRAIN} {more} -d {data} -f {model} --quiet")
 
 
 def score(data: Path, model: Path, predictions: Path) -> list[str]:
