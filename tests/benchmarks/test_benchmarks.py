@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import many_ids
+from benchmarks import crosses, many_ids
 from benchmarks.__main__ import held
 from benchmarks.auc import auc
 from benchmarks.figures import Figure
@@ -121,3 +121,16 @@ def test_rows_of_many_ids_have_as_many(tmp_path: Path) -> None:
     rows = pq.read_table(tmp_path / "log.parquet").to_pylist()
     assert len(rows) == 50
     assert {sum(len(row[f"s{n}"]) for n in range(many_ids.SLOTS)) for row in rows} == {300}
+
+
+def test_a_cross_tells_the_label_and_neither_of_its_columns_does(tmp_path: Path) -> None:
+    crosses.make(tmp_path, 5_000)
+    log = pq.read_table(tmp_path / "crosses.parquet")
+    lines = (tmp_path / "crosses.vw").read_text().splitlines()
+    assert (len(lines), lines[0].startswith(("1 |a ", "-1 |a "))) == (5_000, True)
+    label = log["label"].to_numpy()
+    kinds = [np.char.partition(log[name].to_numpy().astype("U"), "-")[:, 0] for name in ("animal", "food")]
+    likes = (kinds[0] == "grazer") == (kinds[1] == "plant")
+    assert label[likes].mean() == pytest.approx(0.9, abs=0.03)
+    assert label[~likes].mean() == pytest.approx(0.1, abs=0.03)
+    assert all(label[kind == kind[0]].mean() == pytest.approx(0.5, abs=0.05) for kind in kinds)
