@@ -90,7 +90,7 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
     """
     failures: list[str] = []
     client = consumer(settings, failures.append)
-    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + ANSWER_SECONDS
     try:
@@ -99,8 +99,7 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
             raise DataError(
                 f"Kafka has no topic {topic} to read: {found.error.str()}. Check its spelling, and what this user may read."
             )
-        partitions = [TopicPartition(topic, number) for number in sorted(found.partitions)]
-        return {one.partition: Offsets(*watermarks(client, one, deadline)) for one in partitions}
+        return watermarks(client, topic, sorted(found.partitions), deadline)
     except KafkaException as error:
         why = failures[-1] if failures else settings.shown(error.args[0].str())
         raise AwayError(
@@ -110,20 +109,32 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
         client.close()
 
 
-def watermarks(client: Consumer, partition: Any, deadline: float) -> tuple[int, int]:
-    """Return the first offset of a partition and the one after the last; while it has no leader, as after a broker's failure,
-    try again until a deadline."""
-    from confluent_kafka import KafkaError, KafkaException
+def watermarks(client: Consumer, topic: str, numbers: Sequence[int], deadline: float) -> dict[int, Offsets]:
+    """Return the offsets of partitions, in one request for each end; while one has no leader, as after a broker's failure, try
+    again until a deadline.
 
+    Raises:
+        KafkaException: they are not known by then.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+
+    leaderless = (KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
     while True:
         try:
-            low, high = client.get_watermark_offsets(partition, timeout=max(1.0, deadline - time.monotonic()))
-            return low, high
+            ends = []
+            for end in (OFFSET_BEGINNING, OFFSET_END):
+                asked = [TopicPartition(topic, number, end) for number in numbers]  # they stand for times, too
+                found = client.offsets_for_times(asked, timeout=max(1.0, deadline - time.monotonic()))
+                for one in found:
+                    if one.error is not None:
+                        raise KafkaException(one.error)
+                ends.append({one.partition: one.offset for one in found})
+            low, high = ends
+            return {number: Offsets(low[number], high[number]) for number in numbers}
         except KafkaException as error:
-            leaderless = error.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-            if not leaderless or time.monotonic() > deadline:
+            if error.args[0].code() not in leaderless or time.monotonic() > deadline:
                 raise
-            client.list_topics(partition.topic, timeout=max(1.0, deadline - time.monotonic()))
+            client.list_topics(topic, timeout=max(1.0, deadline - time.monotonic()))
             time.sleep(AGAIN_SECONDS)
 
 
