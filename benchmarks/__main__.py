@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import compact as compact_log
 from benchmarks import vw
 from benchmarks.crosses import CROSS, PLAIN, VW_CROSS
 from benchmarks.figures import Figure, Note, heading
@@ -69,6 +70,18 @@ DELTA_TARGETS = {
     "CPU seconds to load the newest": 1.3,
     "CPU seconds to load it": 4.0,
 }
+GROUPED_ROWS = 300_000
+
+
+class CompactTargets(NamedTuple):
+    """How many times the speed of flat rows is wanted, and which share of their bytes; None where nothing is."""
+
+    grouped: float | None
+    nested: float
+    share: float | None
+
+
+COMPACT_TARGETS = {100: CompactTargets(3.0, 10.0, 0.25), 10: CompactTargets(None, 3.0, None)}
 CHAIN_TARGETS = {"one of each operator, ftrl": 1.5}
 
 
@@ -292,6 +305,22 @@ def held(lines: Iterable[tuple[str, float, str]]) -> Iterator[Figure]:
         yield Figure(f"store: {name}", value, unit, target, at_least=False)
 
 
+def compact(run: Run) -> Iterator[Figure]:
+    """What rows of one user share, computed once: whole processes on one core, beside the same log row by row."""
+    users = 10 if run.quick else GROUPED_ROWS // 100
+    for rows, targets in COMPACT_TARGETS.items():
+        folder = run.folder / f"compact-{rows}"
+        folder.mkdir()
+        with cores(1):
+            share = compact_log.write(folder, users * 100 // rows, rows)
+            each, grouped, nested = compact_log.measured(folder, run.rounds, ["xnn"]).values()
+        name = f"xnn, {rows} rows a user"
+        yield Figure(f"{name}: row by row", users * 100 / each, "rows/s")
+        yield Figure(f"{name}, grouped: times row by row", each / grouped, "x", targets.grouped)
+        yield Figure(f"{name}, nested: times row by row", each / nested, "x", targets.nested)
+        yield Figure(f"{name}, nested: bytes beside the flat file", share, "", targets.share, at_least=False)
+
+
 def command(run: Run) -> Iterator[Figure]:
     """The command itself."""
     with cores(1):
@@ -415,6 +444,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "streams": streams,
     "deltas": deltas,
     "store": store,
+    "compact": compact,
     "command": command,
     "operators": operators,
     "lifecycle": lifecycle,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .typer import Typer
 
 GENERATORS = EXPLODES | {"range"}
+NAMES = {"varchar": "string", "integer": "int", "blob": "binary"}
 
 
 def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool = False) -> list[exp.Expr]:
@@ -36,17 +37,49 @@ def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool =
         value, first, *others = node.expressions
         columns = fields_of_json(value, first, *others)
     else:
-        columns = stacked(node, typer) if name == "stack" else unnested(name, node.expressions[0], typer, outer)
+        columns = stacked(node, typer) if name == "stack" else unnested(name, argument_of(node), typer, outer)
     if names and len(names) != len(columns):
-        raise StatementError(f"{node.name} makes {len(columns)} columns, got {len(names)} names for them.")
+        made = ", ".join(own for own, _ in columns)
+        raise StatementError(f"{node.name} makes {len(columns)} columns ({made}), got {len(names)} names for them. Name each.")
     return [exp.alias_(value, names[k] if names else own, quoted=True) for k, (own, value) in enumerate(columns)]
+
+
+def argument_of(node: exp.Anonymous) -> exp.Expr:
+    if len(node.expressions) != 1:
+        raise StatementError(
+            f"{node.name} takes one array, got {len(node.expressions)} arguments. Put another into LATERAL VIEW, for all pairs "
+            "of their rows, or join them element by element: inline(arrays_zip(a, b))."
+        )
+    value: exp.Expr = node.expressions[0]
+    return value
+
+
+def check_alone(node: exp.Anonymous) -> None:
+    """Require that a function that makes rows is no part of an expression.
+
+    Raises:
+        StatementError: it is.
+    """
+    parent = node.parent.parent if isinstance(node.parent, exp.Alias | exp.Aliases) else node.parent
+    if not isinstance(parent, exp.Select | exp.Lateral | exp.Table | None):
+        raise StatementError(
+            f"{node.name} makes rows, so it stands alone as a column of SELECT. Compute with its rows around it: "
+            f"FROM requests LATERAL VIEW {node.name}(items) t AS item."
+        )
 
 
 def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tuple[str, exp.Expr]]:
     kind = typer.type_of(value)
     entries = kind is not None and kind.id == "map"
+    if kind is not None and kind.id not in ("map", "list", "array", '"NULL"', "sqlnull"):
+        raise StatementError(
+            f"{name} makes rows of an array{'' if name == 'inline' else ' or a map'}, and {value.sql()} is of type "
+            f"{NAMES.get(kind.id, kind.id)}. Name a column of arrays; a string becomes one by split(text, ',')."
+        )
     values = call("map_entries", value) if entries else value
     items = kept(values) if outer else values
+    if name == "inline" and kind is None and typer.connection is not None:  # no such column: the engine says so
+        return [("col", value)]
     if name == "inline":
         return [(field, call("struct_extract", unnest(items), string(field))) for field in fields(kind)]
     made: list[tuple[str, exp.Expr]]
@@ -67,7 +100,7 @@ def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Exp
 
 def fields(kind: DuckDBPyType | None) -> list[str]:
     if kind is None or kind.id != "list" or child(kind, 0).id != "struct":
-        raise StatementError("inline takes an array of structs.")
+        raise StatementError("inline takes an array of structs. Take the elements of other arrays by explode.")
     return field_names(child(kind, 0))
 
 

@@ -23,7 +23,7 @@ from .calls import SparkCall, call, cast, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
 from .functions import FUNCTIONS, RENAMED, SPECIAL
-from .generators import GENERATORS, generated, generator_query
+from .generators import GENERATORS, check_alone, generated, generator_query
 from .joins import join_rule, keys_first
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
@@ -55,6 +55,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
         kind = exp.DataType.build("decimal(10, 0)" if name == "decimal" else name, dialect="spark")
         return spark_cast(arguments[0], typer.type_of(arguments[0]), kind)
     if name in GENERATORS:
+        check_alone(node)
         return node
     return macro(of) if name in SPARK_MACROS else call(name, *arguments)
 
