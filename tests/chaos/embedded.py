@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 import xpsql
-from tests.chaos.model import mistakes, weights, write_log
+from tests.chaos.model import learner, mistakes, weights, write_log
 from xpsql.platform.progress import SilentReporter
 
 SECONDS = 300.0
@@ -30,6 +30,7 @@ MODES = {
     "one worker": "checkpoint_seconds = {}",
     "asp": "workers = 2, shards = 2, checkpoint_seconds = {}",
     "bsp": "workers = 2, shards = 2, sync = 'bsp', checkpoint_seconds = {}",
+    "hybrid": "workers = 2, shards = 2, sync = 'hybrid', checkpoint_seconds = {}",
 }
 EQUAL = ("one worker", "bsp")
 
@@ -78,7 +79,7 @@ def run(folder: Path, mode: str, checkpoint_seconds: float) -> None:
             session.sql("RESUME MODEL m")
         elif newest != "ready":
             options = MODES[mode].format(checkpoint_seconds)
-            session.sql(f"""TRAIN MODEL m USING xftrl WITH (batch_size = 256, passes = {PASSES}, {options})
+            session.sql(f"""TRAIN MODEL m USING {learner(mode)} WITH (batch_size = 256, passes = {PASSES}, {options})
                             AS SELECT * FROM parquet.`{log}`""")
         pq.write_table(weights(session), folder / "rows.parquet")
         print(json.dumps({"mistakes": mistakes(session, log, PASSES), "notes": notes, "newest": newest}), flush=True)

@@ -16,6 +16,11 @@ SCHEMA = "label INT, user BIGINT, item STRING"
 """The columns of the log, as a topic has them."""
 
 
+def learner(sync: str) -> str:
+    """Return the algorithm that is disturbed: with hybrid one that has dense parameters."""
+    return "xnn (dim = 2, hidden = (4))" if sync == "hybrid" else "xftrl"
+
+
 def write_log(path: Path, rows: int) -> Path:
     """Write the log, the same each time, unless it is there: a training that is resumed needs its files as they were."""
     if path.exists():
@@ -31,7 +36,9 @@ def write_log(path: Path, rows: int) -> Path:
 def mistakes(session: xpsql.Session, log: Path, passes: int, copies: int = 1) -> list[str]:
     """Return what is wrong with the counts of m; nothing where all is as in so many copies of the data, times the passes."""
     data, wrong = pa.concat_tables([pq.read_table(log)] * copies), []
-    rows = session.sql("SELECT slot, key, count, shows, clicks FROM ML.WEIGHTS(MODEL m)").arrow()
+    rows = session.sql("SELECT * FROM ML.WEIGHTS(MODEL m)").arrow()
+    if "table" in rows.column_names:
+        rows = rows.filter(pc.equal(rows["table"], "weights"))
     for slot in ("user", "item"):
         grouped = data.group_by(slot).aggregate([("label", "count"), ("label", "sum")])
         times = (passes * np.asarray(grouped[f"label_{what}"]) for what in ("count", "sum"))
@@ -49,5 +56,5 @@ def mistakes(session: xpsql.Session, log: Path, passes: int, copies: int = 1) ->
 
 def weights(session: xpsql.Session) -> pa.Table:
     """Return the rows of the model m, ordered by key."""
-    query = "SELECT slot, key, weight, count, updates, shows, clicks FROM ML.WEIGHTS(MODEL m) ORDER BY key"
+    query = "SELECT * EXCEPT (utility, information, last_seen) FROM ML.WEIGHTS(MODEL m) ORDER BY key"
     return session.sql(query).arrow()

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import xpsql
-from tests.chaos.model import SCHEMA, mistakes, weights, write_log
+from tests.chaos.model import SCHEMA, learner, mistakes, weights, write_log
 from tests.chaos.victims import Fault, Killer, Tasks
 from tests.clusters.standalone import standalone
 from tests.java import EXECUTORS
@@ -97,7 +97,8 @@ def statement(given: argparse.Namespace, log: Path) -> str:
     settings = f"workers = 2, shards = 2, sync = '{given.sync}', batch_size = 100"
     settings += f", checkpoint_seconds = {given.checkpoint_seconds}"
     settings += ", until = 'available'" if given.topic else f", passes = {given.passes}"
-    return f"TRAIN OR REPLACE MODEL m USING xftrl WITH ({settings}) AS SELECT * FROM {given.topic or f'parquet.`{log}`'}"
+    source = given.topic or f"parquet.`{log}`"
+    return f"TRAIN OR REPLACE MODEL m USING {learner(given.sync)} WITH ({settings}) AS SELECT * FROM {source}"
 
 
 def topic_of(log: Path, passes: int, stack: ExitStack) -> str:
