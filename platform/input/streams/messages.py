@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -243,11 +244,12 @@ def read_ranges(settings: ClientSettings, ranges: Sequence[MessageRange], rows: 
 
 def by_partition(came: list[Message], coming: Mapping[int, MessageRange]) -> dict[int, list[Message]]:
     """Return messages and events by their partition, of those that are read; an event of none is the first one's."""
+    from confluent_kafka import Message
+
     first = next(iter(coming))
     found: dict[int, list[Message]] = {}
-    for message in came:
-        number = message.partition()
-        found.setdefault(first if number is None or number < 0 else number, []).append(message)
+    for number, run in itertools.groupby(came, Message.partition):
+        found.setdefault(first if number is None or number < 0 else number, []).extend(run)
     return {number: some for number, some in found.items() if number in coming}
 
 
