@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
+if TYPE_CHECKING:
+    import jax
 
-from .lines import CommonLines, Group
+    from .lines import CommonLines, Group
 
 
 class ArraySlot(NamedTuple):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import jax
-
-from .losses import Loss, identity
-
 
 class Sums(NamedTuple):
     """Scores that are sums over features: of weights times values and, with vectors, of the products of their vectors.
@@ -25,12 +21,3 @@ class Sums(NamedTuple):
     link: str
     pooling: str
     fields: int
-
-
-def sums_of(loss: Loss, vectors: str | None, pooling: str, fields: int = 0) -> Sums | None:
-    """Return what is declared of a model with the table `weights`; None where its link is computed by JAX alone; see Sums."""
-    link = LINKS.get(loss.link)
-    return None if link is None else Sums("weights", vectors, link, pooling, fields)
-
-
-LINKS = {identity: "identity", jax.nn.sigmoid: "sigmoid"}

@@ -7,12 +7,13 @@ leaves of the last level, the depth.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
+if TYPE_CHECKING:
+    import jax
 
-from .inputs import Inputs
-from .learns import Parameters
+    from .inputs import Inputs
+    from .learns import Parameters
 
 
 class TreeSearch(NamedTuple):

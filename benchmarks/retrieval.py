@@ -26,7 +26,7 @@ from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.beam import Beam
 from xpsql.platform.scoring.best import ExcludedItems
-from xpsql.platform.scoring.scorer import Scorer
+from xpsql.platform.scoring.by_algorithm import AlgorithmScorer
 from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.recipe import algorithm_of
 
@@ -80,7 +80,11 @@ def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], 
     """Return the recall of all leaves' scores, and how many nodes a user costs there and in the beam."""
     version = session.models.version("m")
     algorithm = algorithm_of(version.manifest)
-    scorer, catalogue, asking = Scorer(version, Weights(version, 0, 1).pull), pq.read_table(items), pq.read_table(last)
+    scorer, catalogue, asking = (
+        AlgorithmScorer(version, Weights(version, 0, 1).pull, None),
+        pq.read_table(items),
+        pq.read_table(last),
+    )
     beam, whole = (Beam(version, scorer, algorithm, catalogue, size) for size in (None, 1 << 20))
     at = {item: place for place, item in enumerate(catalogue["item"].to_pylist())}
     hits = np.zeros(len(KS))

@@ -21,13 +21,13 @@ CALLS = 500
 def main(data: str, warehouse: str, algorithm: str) -> None:
     """Train, score, and print the medians."""
     import xpsql
-    from xpsql.platform.scoring.scorer import Scorer
+    from xpsql.platform.scoring.scorer import scorer_of
     from xpsql.platform.scoring.weights import Weights
 
     with xpsql.connect(warehouse) as session:
         session.sql(TRAIN.format(algorithm=algorithm, data=data))
         version = session.models.version("m", None)
-    scorer = Scorer(version, Weights(version, 0, 1).pull)
+    scorer = scorer_of(version, Weights(version, 0, 1).pull)
     names = [name for name in pq.read_schema(data).names if name not in ("label", "ts")]
     table = pq.read_table(data, columns=names).slice(0, CALLS * max(SIZES.values()))
     for name, size in SIZES.items():

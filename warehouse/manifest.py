@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from ..platform.errors import ModelError
 from ..platform.typed import check_types
 from .durable import replace_text
-from .stored import FileEntry, VectorsEntry, check_files
+from .stored import FileEntry, SumsEntry, VectorsEntry, check_files
 
 FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
 CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
@@ -157,7 +157,7 @@ class Manifest:
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         crosses: the terms of CROSS; vectors: of VECTORS, in files of their own; items: the query of ITEMS; positive: a LABEL of
             what was taken.
-        transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without.
+        transform: TRANSFORM, fitted: what every reader of rows puts around its query; None without. sums: see SumsEntry.
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
         validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it; best_pass: its
@@ -166,8 +166,7 @@ class Manifest:
         release: the condition of RELEASE WHEN, as written; evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
         base_rate: mean label of all examples so far, for the information of features.
-        input: how the splits are read; batch_size, shards, workers: with what; expected: examples in all passes, where a filter
-            does not decide. What RESUME needs beside the statement.
+        input: how the splits are read; batch_size, shards, workers: with what; expected: examples in all passes, if known.
         epoch: of the driver that trains it; RESUME counts on.
         once: the names under which it and its ancestors learned (WITH once), its own last.
         files: the files of its data, with their checksums; None of a version before format 3, which has none.
@@ -203,6 +202,7 @@ class Manifest:
     positive: str | None = None
     transform: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sums: SumsEntry | None = field(default=None, metadata=one(SumsEntry))
     tables: tuple[TableEntry, ...] = field(default=(), metadata=many(TableEntry))
     dense: tuple[DenseEntry, ...] = field(default=(), metadata=many(DenseEntry))
     seed: int = 0

@@ -82,6 +82,18 @@ class VectorsEntry:
     hidden: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class SumsEntry:
+    """That a version's scores are sums over features, see Sums of algorithms/sums.py, so that readers do without its algorithm.
+    A version has none whose scores are more, or that an older xpsql wrote."""
+
+    weights: str = ""
+    vectors: str | None = None
+    link: str = ""
+    pooling: str = ""
+    fields: int = 0
+
+
 class VersionFile(NamedTuple):
     """A file of a version as readers take it.
 

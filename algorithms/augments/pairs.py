@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...platform.operators.base import INTERCEPT_NUMBER
+from ...platform.reserved import INTERCEPT_NUMBER
 from ..augment import Augment, Draw, Prepare
 from ..chunk import ABSENT, Bag, Chunk
 from ..inputs import Layout

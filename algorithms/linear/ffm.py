@@ -15,9 +15,8 @@ from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
 from ..losses import loss_of
 from ..rates import vectors_by, weights_by
-from ..sums import sums_of
 from .fm import FmOptions
-from .scores import linear_scores
+from .scores import linear_scores, sums_of
 
 
 @dataclass(frozen=True)

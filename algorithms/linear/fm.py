@@ -19,8 +19,7 @@ from ..layers.lookups import sums, taken
 from ..layers.pooling import over_values, pooled
 from ..losses import LossOptions, loss_of
 from ..rates import alpha_option, rate_of, spread_of, vector_rate_of, vectors_by, weights_by
-from ..sums import sums_of
-from .scores import linear_scores, pooling_option
+from .scores import linear_scores, pooling_option, sums_of
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
 from ..rates import penalty_of
 from ..solver import Doubles, Objective, SolverInput
-from ..sums import sums_of
 from .quasi_newton import minimise
-from .scores import linear_scores, pooling_option
+from .scores import linear_scores, pooling_option, sums_of
 
 CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by its score
 

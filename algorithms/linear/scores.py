@@ -9,14 +9,15 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 
-from ...platform.operators.base import INTERCEPT_NUMBER, Context, Operator, Rows, TableSpec
+from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.options import given_or, known, option
+from ...platform.reserved import INTERCEPT_NUMBER
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.lookups import taken, totals
 from ..layers.pooling import POOLINGS, over_values, pooled
-from ..losses import Loss
+from ..losses import Loss, identity
 from ..rates import rate_of, weights_by
-from ..sums import sums_of
+from ..sums import Sums
 
 
 def pooling_option() -> Any:
@@ -113,3 +114,12 @@ def column_scores(column: jax.Array, inputs: Inputs) -> jax.Array:
     if inputs.dense.shape[1]:
         total += inputs.dense @ taken(column, inputs.dense_index)
     return total
+
+
+def sums_of(loss: Loss, vectors: str | None, pooling: str, fields: int = 0) -> Sums | None:
+    """Return what is declared of a model with the table `weights`; None where its link is computed by JAX alone; see Sums."""
+    link = LINKS.get(loss.link)
+    return None if link is None else Sums("weights", vectors, link, pooling, fields)
+
+
+LINKS = {identity: "identity", jax.nn.sigmoid: "sigmoid"}

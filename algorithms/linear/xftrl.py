@@ -13,8 +13,7 @@ from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.pooling import pooled
 from ..losses import LossOptions, loss_of
 from ..rates import alpha_option, rate_of, weights_by
-from ..sums import sums_of
-from .scores import linear_scores, pooling_option
+from .scores import linear_scores, pooling_option, sums_of
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...warehouse.dense import read_dense
 from ..ps._native import Image
-from ..ps.messages import NO_MOMENTS, Array, Keys, Pulled
+from ..ps.messages import NO_MOMENTS, Keys, Pulled, on_device
 from .layout import BLOCK, PAGE, Bytes, RowsLayout, damaged, in_memory, opened, placed, write_rows
 from .tables import FileOfTables, Floats, absent_of, file_name, files_of, fill_from, training_of, unseen
 
@@ -49,14 +49,10 @@ class ImageWeights:
     """
 
     def __init__(self, version: Version, bases: Sequence[MappedRows], overs: Sequence[Bytes | None]) -> None:
-        import jax.numpy as jnp  # what only makes images does without
-
         self.bases = tuple(bases)
         self._images = [Image(base.memory, over) for base, over in zip(bases, overs, strict=True)]
         self._tables = {table.name: table.dim for table in version.manifest.tables}
-        self._dense: dict[str, Array] = {
-            name: jnp.asarray(array) for (name, _), array in read_dense(version.stored("dense"), "w").items()
-        }
+        self._dense = on_device({name: array for (name, _), array in read_dense(version.stored("dense"), "w").items()})
 
     @property
     def half(self) -> bool:

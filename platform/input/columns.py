@@ -15,7 +15,7 @@ from ...algorithms.augments.pairs import PAIRS, PAIRS_NUMBER
 from ...algorithms.inputs import ArraySlot, Layout
 from ...warehouse.manifest import Manifest, SlotEntry
 from ..errors import StatementError, Subject
-from ..operators.base import INTERCEPT_NUMBER
+from ..reserved import INTERCEPT_NUMBER
 from ..trees.tree import TREE, TREE_NUMBER
 from .kinds import kind_named
 from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind, VectorArrayKind

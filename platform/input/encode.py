@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ...algorithms.chunk import Bag, Chunk, Facets, Histories, RowRuns
 from ..engines.repeats import expanded, has_runs, lengths_of, values_of
 from ..errors import DataError
-from ..operators.base import INTERCEPT_NUMBER
 from ..ps.keys import feature_keys, slot_seed
+from ..reserved import INTERCEPT_NUMBER
 from .columns import INTERCEPT, Classes, Columns
 from .crossed.encoding import Crossing
 from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind, VectorArrayKind

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...warehouse.manifest import Manifest
 from ..ps.moments import Moments, moments_of
 from .batches import Batch
+from .columns import Columns
 
 LIMIT = 8.0
 
@@ -91,3 +93,10 @@ def as_entry(moments: Moments) -> dict[str, list[float]]:
 def from_entry(entry: Mapping[str, Sequence[float]] | Mapping[str, Any]) -> Moments:
     """Return statistics that a manifest keeps."""
     return Moments(*(np.array(entry[name], np.float64) for name in Moments._fields))
+
+
+def moments_in(manifest: Manifest, columns: Columns) -> Moments:
+    """Return a version's statistics for the slots that `columns` standardise; a new slot has statistics of no values."""
+    kept, names = manifest.statistics["scaler"], list(manifest.statistics["scaled"])
+    wanted = columns.scaled
+    return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})

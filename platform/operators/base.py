@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     import optax
 
 Rows = Mapping[str, jax.Array]
-INTERCEPT_NUMBER = 0xFFFF  # the number of the intercept's slot
 
 
 class Context(NamedTuple):

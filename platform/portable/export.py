@@ -32,11 +32,10 @@ from ..images.layout import RowColumn, opened
 from ..images.overlay import changed_keys, same_tables
 from ..images.tables import FileOfTables, absent_of, files_of, training_of
 from ..input.columns import columns_from
-from ..input.scaling import Scales
+from ..input.scaling import Scales, moments_in
 from ..ps._native import Image
-from ..scoring.scorer import Scorer
+from ..scoring.scorer import scorer_of
 from ..training.recipe import algorithm_of
-from ..training.row_files.rows import moments_of_version
 from .core import Core, needed
 from .description import FILE, READY, checksums, described, described_rows
 from .graph import StoredRows, assemble
@@ -73,7 +72,7 @@ class PortableModel:
         self.columns = columns_from(version.manifest)
         self.interface = Interface(self.columns, self.algorithm)
         labels = len(self.columns.labels) if self.columns.standardised else 0
-        self.scales = Scales.of(moments_of_version(version, self.columns), labels)
+        self.scales = Scales.of(moments_in(version.manifest, self.columns), labels)
         chunk = encoded(table, self.columns)
         self.constants = ConstantKeys.of(chunk, self.columns)
         self.files = changed_files(version, bases) if bases else files_of(version)
@@ -106,7 +105,7 @@ class PortableModel:
         return stored
 
     def _said(self, rows: SomeRows) -> dict[str, Any]:
-        scored = Scorer(self.version, rows.pull).scored(self.table)
+        scored = scorer_of(self.version, rows.pull).scored(self.table)
         lines = scored.predictions.T if self.columns.classes is None else [scored.predictions]
         labels = {self._named(label): line for label, line in zip(self.columns.labels, lines, strict=True)}
         return labels | {f"predicted_{name}": values for name, values in scored.outputs.items()}

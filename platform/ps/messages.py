@@ -226,3 +226,12 @@ class RefusedError(Exception):
         self.key = key
         self.slot = slot
         super().__init__(f"key {key} of slot {slot}")
+
+
+def on_device(arrays: Mapping[str, Floats]) -> dict[str, Array]:
+    """Return dense parameters as JAX has them; where there are none, it is not imported."""
+    if not arrays:
+        return {}
+    import jax.numpy as jnp
+
+    return {name: jnp.asarray(array) for name, array in arrays.items()}

@@ -18,7 +18,8 @@ from ..input.vocabulary import keys_of
 from ..training.online.planting import tree_of
 from ..trees.tree import Tree, node_keys
 from .best import Best, ExcludedItems
-from .scorer import Scorer, beside
+from .by_algorithm import AlgorithmScorer
+from .scorer import beside
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -41,7 +42,7 @@ class Beam:
     """
 
     def __init__(
-        self, version: Version, scorer: Scorer, algorithm: Algorithm, items: pa.Table, beam: int | None = None
+        self, version: Version, scorer: AlgorithmScorer, algorithm: Algorithm, items: pa.Table, beam: int | None = None
     ) -> None:
         assert algorithm.tree is not None
         self._search, self._scorer, self._items, self._beam = algorithm.tree, scorer, items, beam

@@ -16,7 +16,7 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.recipe import algorithm_of
 from .attributions import Attributed, attribution
-from .scorer import Padding, Request, Scored, Scorer, write_rows
+from .scorer import Padding, Request, Scored, scorer_of, write_rows
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -49,7 +49,7 @@ class Explainer:
 
     def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], top: int) -> None:
         shared = Ladders(Ladder(), Ladder())
-        self._scorer = Scorer(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
+        self._scorer = scorer_of(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
         columns = columns_from(version.manifest)
         self._labels, self._slots, self._top = columns.labels, pa.array(columns.layout.slots, pa.string()), top
         self._attribute = attribution(version, algorithm_of(version.manifest), columns, pull, self._scorer.scales)

@@ -12,9 +12,9 @@ from ..engines.base import Engine, staged
 from ..errors import StatementError
 from ..training.compiled import share_work
 from .explainer import Explainer, explained_fields
-from .prediction import check_new, is_small, predictions_of
+from .prediction import check_new, is_small
 from .rows import rows_of
-from .scorer import Request
+from .scorer import Request, predictions_of
 from .tasks import score_on
 from .weights import Weights
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .scorer import Scorer
+from .scorer import Scorer, scorer_of
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Scorers:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key][0]
-        scorer, floats = Scorer(version, Weights(version, 0, 1).pull), floats_of(version)
+        scorer, floats = scorer_of(version, Weights(version, 0, 1).pull), floats_of(version)
         if floats <= MOST_FLOATS:
             with self._lock:
                 self._kept[key] = scorer, floats

@@ -8,7 +8,7 @@ from ...algorithms.base import Algorithm
 from ..input.batches import Ladders
 from ..input.columns import columns_from
 from ..input.encoder import Encoder
-from ..input.scaling import scale
+from ..input.scaling import moments_in, scale
 from ..input.splits import chunk_rows
 from ..input.taken import Taking
 from ..ps.compiled.ladder import Ladder
@@ -16,7 +16,6 @@ from ..ps.messages import BatchId
 from ..training.metrics.metrics import Metrics, Targets
 from ..training.online.planting import tree_of
 from ..training.online.step import inputs_of, loss_step
-from ..training.row_files.rows import moments_of_version
 from .scorer import BATCH_SIZES, Request
 from .weights import Weights
 
@@ -34,7 +33,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     columns = columns_from(version.manifest)
     tree = None if algorithm.tree is None else tree_of(version)
     encoder = Encoder(columns, algorithm, version.manifest.seed, False, tree)
-    weights, moments = Weights(version, 0, 1), moments_of_version(version, columns)
+    weights, moments = Weights(version, 0, 1), moments_in(version.manifest, columns)
     metrics = Metrics(Targets.of((), algorithm.measured, grouped=False).traits)
     for number, split in enumerate(request.splits):
         which = BatchId(split=number)

@@ -17,10 +17,9 @@ from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..training.compiled import share_work
-from ..training.recipe import algorithm_of
 from .kept import SCORERS
 from .rows import rows_of
-from .scorer import Request, Scored, Scorer
+from .scorer import Request, Scored, Scorer, predictions_of
 from .tasks import score_on
 
 if TYPE_CHECKING:
@@ -110,18 +109,6 @@ def check_new(added: Iterable[pa.Field], own: Iterable[str]) -> None:
 
 def predictions_named(version: Version) -> list[str]:
     return [field.name for field in predictions_of(version)]
-
-
-def predictions_of(version: Version) -> list[pa.Field]:
-    """Return the columns that scoring adds: predictions, then other outputs of the algorithm."""
-    columns = columns_from(version.manifest)
-    kinds: dict[str, pa.DataType] = dict.fromkeys(columns.labels, pa.float64())
-    if columns.classes is not None:
-        (label,), kind = columns.labels, columns.classes.arrow_type
-        kinds = {label: kind, f"{label}_probabilities": pa.map_(kind, pa.float64())}
-    outputs = algorithm_of(version.manifest).outputs
-    kinds |= {name: pa.list_(pa.float32()) if output.vector else pa.float64() for name, output in outputs.items()}
-    return [pa.field(f"predicted_{name}", kind) for name, kind in kinds.items()]
 
 
 def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:

@@ -18,8 +18,9 @@ from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .beam import Beam
 from .best import Best, ExcludedItems, Places, Scores, best
+from .by_algorithm import AlgorithmScorer
 from .catalogue import check_sides, divided, had_columns, places_of
-from .scorer import Scorer, beside
+from .scorer import Scorer, beside, scorer_of
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Ranking:
             name: of the function, for the line of progress.
         """
         share_work(cores())
-        scorer = Scorer(self._version, Weights(self._version, 0, 1).pull)
+        scorer = scorer_of(self._version, Weights(self._version, 0, 1).pull)
         items = self._items.select(list(self._theirs.values())).rename_columns(list(self._theirs))
         matching, done = matching_of(self._version, scorer, self._algorithm, items, reporter.note), 0
         reporter.start(f"{name} with {self._version.manifest.model} v{self._version.number}", None)
@@ -180,6 +181,7 @@ def matching_of(
         note: called with a note about items that cannot be found.
     """
     if algorithm.tree is not None:
+        assert isinstance(scorer, AlgorithmScorer)
         beam = Beam(version, scorer, algorithm, items)
         if beam.unknown:
             note(

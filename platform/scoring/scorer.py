@@ -1,50 +1,43 @@
-"""Scoring rows with a version: its encoder, its algorithm, and the rows of its features from wherever they are."""
+"""Scoring rows with a version: as sums over features by native code, or by its algorithm, with the rows of its features from
+wherever they are."""
 
 from __future__ import annotations
 
-import functools
+import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters, Sums
-from ...algorithms.further import VECTORS
-from ...algorithms.learner import Predict
-from ...warehouse.manifest import Split
-from ...warehouse.package import read_package
+from ...algorithms.sums import Sums
+from ...warehouse.manifest import Manifest, Split
 from ..engines.base import Scan
 from ..engines.repeats import expanded
 from ..input.batches import Batch, Ladders, batches
 from ..input.columns import Classes, Columns, columns_from
-from ..input.encoder import Encoder
-from ..input.offered import offered_of
+from ..input.encode import encode
 from ..input.prefetch import Ahead
-from ..input.scaling import Scales, scale
+from ..input.scaling import Scales, moments_in, scale
 from ..input.side.versions import located
 from ..input.splits import chunk_rows
 from ..ps._native import score_sums
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
-from ..training.compiled import prepare_jax
-from ..training.online.step import Said, inputs_of, score_step
-from ..training.packaged.matrix import TABLE, column_names, matrix_of
-from ..training.recipe import algorithm_of
-from ..training.row_files.rows import moments_of_version
-from .side_vectors import SideOutputs
+from ..training.online.said import Said
 
 if TYPE_CHECKING:
+    from ...algorithms.chunk import Chunk
+    from ...algorithms.learns import Output
     from ...warehouse.version import Version
 
 BATCH_SIZES = (1, 16, 128, 1024, 4096)
 """Default numbers of rows scored at once: the least that holds a table, else the last."""
 AHEAD_CHUNKS = 1
-KEPT = 32
 
 
 class Request(NamedTuple):
@@ -121,42 +114,37 @@ def padding() -> Padding:
     return Padding(BATCH_SIZES, lambda batch: shared)
 
 
-class Scorer:
+Pull = Callable[[Keys, int], Pulled]
+"""Gives the parameters of unique keys, padded to a size."""
+
+
+class Scorer(ABC):
     """Scores rows with a version: `predict` a table, `score` and `write` the rows of a scan. Threads may share it.
 
     Args:
-        pull: gives the parameters of unique keys, padded to a size.
         sizes: what rows are padded to; None: as `padding`.
 
     Attributes:
-        sums: how its scores are sums over features, which are added without JAX; None for others.
-        compiles: a program is compiled for each shape.
         scales: what continuous slots are standardised by, and labels.
 
     Raises:
         StatementError, ModelError: the version's parts or files cannot be used.
     """
 
-    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], sizes: Padding | None = None) -> None:
-        prepare_jax()
-        algorithm = algorithm_of(version.manifest)
+    def __init__(self, version: Version, pull: Pull, sizes: Padding | None) -> None:
         self._columns = located(columns_from(version.manifest), version.manifest, version)
-        self._pull = pull
+        self._pull, self._sizes = pull, padding() if sizes is None else sizes
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
-        self.scales = Scales.of(moments_of_version(version, self._columns), num_labels)
-        learns = algorithm.learns
-        self._sizes = padding() if sizes is None else sizes
-        self._outputs = algorithm.outputs
-        self.sums = None if self._columns.offered or algorithm.outputs else algorithm.sums
-        compact = sizes is None and self.sums is None  # given sizes match the compiled programs
-        self._encoder = Encoder(self._columns, algorithm, version.manifest.seed, compact)
-        self.compiles = not isinstance(learns, Packaged) and self.sums is None
-        if isinstance(learns, Packaged):
-            self._say = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
-        elif self.sums is not None:
-            self._say = self._by_sums(self.sums)
-        else:
-            self._say = self._by_rows(algorithm)
+        self.scales = Scales.of(moments_in(version.manifest, self._columns), num_labels)
+        self._outputs = outputs_of(version.manifest)
+
+    @abstractmethod
+    def _chunk(self, table: pa.Table) -> Chunk:
+        """Encode rows."""
+
+    @abstractmethod
+    def _say(self, batch: Batch) -> Said:
+        """Score a batch."""
 
     def predict(self, table: pa.Table) -> NDArray[np.float32]:
         """Return the predictions of some rows, see Scored; the first output where there are no labels.
@@ -208,117 +196,88 @@ class Scorer:
             self._columns.classes,
         )
 
-    def computed(self, table: pa.Table, compute: Callable[[Parameters, Inputs], Any]) -> Iterator[tuple[Any, Any, int]]:
-        """Yield, of some rows at once, what a function computes of their rows and inputs, the dense parameters, and how many
-        there are; see `predict`.
-
-        Args:
-            compute: the same one for the same algorithm, so that it is compiled once.
-        """
-        for batch in self._encoded(table) if table.num_rows else ():
-            pulled = self._pull(batch.keys, batch.size)
-            inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)
-            parameters: dict[str, Any] = {**pulled.weights, **pulled.dense}
-            yield compiled(compute)(parameters, inputs), pulled.dense, batch.examples
-
-    def rows(self, keys: Keys, table: str) -> NDArray[np.float32]:
-        """Return the rows of distinct keys in a table, float32[n, dim]; zeros where there is none."""
-        return self._pull(keys, len(keys)).weights[table]
-
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
         pieces = ((scored.rows, scored.columns, len(scored.predictions)) for scored in self.score(request, splits))
         return write_rows(pieces, request, path)
 
-    def compile(self, row: pa.Table, shape: Shape) -> None:
-        """Compile the program of a shape, unless it is there.
-
-        Args:
-            row: any row, as `predict` takes it.
-        """
-        like = self._encoded(row)[0]
-        codes = np.zeros(shape.values, np.int32)
-        self._say(
-            like._replace(
-                keys=np.empty(0, np.uint64),
-                size=shape.features,
-                scalar=np.zeros((len(like.scalar), shape.batch), np.int32),
-                bag_index=codes,
-                bag_example=codes,
-                bag_slot=codes,
-                bag_weight=np.zeros(shape.values, np.float32),
-                dense=np.full((len(like.dense), 1), np.nan, np.float32),
-                dense_index=np.zeros_like(like.dense_index),
-                offered_index=np.zeros_like(like.offered_index),
-                label=np.zeros((len(like.label), shape.batch), np.float32),
-                weight=np.zeros(shape.batch, np.float32),
-                histories=tuple(one.empty(shape.batch) for one in like.histories),
-                vector_arrays=tuple(one.empty(shape.batch) for one in like.vector_arrays),
-            )
-        )
-
     def _encoded(self, table: pa.Table) -> list[Batch]:
         """Return rows as batches of one size."""
-        chunk = self._encoder.compacted(self._encoder.scored(table))
+        chunk = self._chunk(table)
         sizes = self._sizes.batch_sizes
         size = next((size for size in sizes if table.num_rows <= size), sizes[-1])
         return list(batches(chunk, size, BatchId(), self._sizes.ladders(size)))
 
-    def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:
-        names = column_names(self._columns)
 
-        def say(batch: Batch) -> Said:
-            pulled = self._pull(batch.keys, batch.size)
-            matrix = matrix_of(batch, pulled.weights[TABLE][:, 0], names, pulled.offered)
-            return Said(predict(matrix).reshape(batch.examples, -1), {})
+class SumsScorer(Scorer):
+    """Scores rows with a version whose scores are sums over features, without its algorithm and JAX.
 
-        return say
+    Attributes:
+        sums: over which.
+    """
 
-    def _by_sums(self, sums: Sums) -> Callable[[Batch], Said]:
-        columns = self._columns
-        intercept, bags = columns.intercept, len(columns.bags)
-        dense_slots = np.array([*range(len(columns.continuous)), *elements_of(columns)], np.int32)
+    def __init__(self, version: Version, pull: Pull, sizes: Padding | None, sums: Sums) -> None:
+        super().__init__(version, pull, sizes)
+        self.sums, self._dense_slots = sums, np.array(list(slots_of_dense(self._columns)), np.int32)
 
-        def say(batch: Batch) -> Said:
-            dense, rows = scale(batch.dense, self.scales.slots, len(batch.weight)), self._pull(batch.keys, batch.size).weights
-            vectors = None if sums.vectors is None else rows[sums.vectors]
-            bag = (batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight, bags)
-            numbers = (dense, batch.dense_index, dense_slots)
-            how = (sums.link, sums.pooling, sums.fields)
-            found = score_sums(rows[sums.weights], vectors, batch.scalar, intercept, *bag, *numbers, *how)
-            return Said(self.scales.restored(found[: batch.examples]), {})
+    def _chunk(self, table: pa.Table) -> Chunk:
+        return encode(table, self._columns, with_labels=False)
 
-        return say
-
-    def _by_rows(self, algorithm: Algorithm) -> Callable[[Batch], Said]:
-        step, labelled = score_step(algorithm), bool(self._columns.labels)
-        dim = next((table.dim for table in algorithm.tables if table.name == VECTORS), 0)
-        sides = [SideOutputs(network, dim) for network in algorithm.sides]
-
-        def say(batch: Batch) -> Said:
-            dense, examples = scale(batch.dense, self.scales.slots, len(batch.weight)), batch.examples
-            pulled = self._pull(batch.keys, batch.size)
-            parameters = {**pulled.weights, **pulled.dense}
-            made = [side.of(rows, batch.size, pulled.dense) for side, rows in zip(sides, batch.sides, strict=True)]
-            said = step(parameters, inputs_of(batch, dense, None, made), offered_of(batch, pulled.offered))
-            outputs = {name: np.asarray(said.outputs[name])[:examples] for name in algorithm.outputs}  # in this order
-            if not labelled:
-                return Said(np.empty((examples, 0), np.float32), outputs)
-            return Said(self.scales.restored(np.asarray(said.predictions)[:examples]), outputs)
-
-        return say
+    def _say(self, batch: Batch) -> Said:
+        sums, columns = self.sums, self._columns
+        dense, rows = scale(batch.dense, self.scales.slots, len(batch.weight)), self._pull(batch.keys, batch.size).weights
+        vectors = None if sums.vectors is None else rows[sums.vectors]
+        bag = (batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight, len(columns.bags))
+        numbers = (dense, batch.dense_index, self._dense_slots)
+        how = (sums.link, sums.pooling, sums.fields)
+        found = score_sums(rows[sums.weights], vectors, batch.scalar, columns.intercept, *bag, *numbers, *how)
+        return Said(self.scales.restored(found[: batch.examples]), {})
 
 
-def elements_of(columns: Columns) -> Iterator[int]:
-    """Give the slot of each element of the slots that are dense vectors, counted with continuous ones before them."""
+def scorer_of(version: Version, pull: Pull, sizes: Padding | None = None) -> Scorer:
+    """Return what scores rows with a version; see Scorer."""
+    if (sums := sums_of_version(version.manifest)) is not None:
+        return SumsScorer(version, pull, sizes, sums)
+    from .by_algorithm import AlgorithmScorer  # imports JAX
+
+    return AlgorithmScorer(version, pull, sizes)
+
+
+def sums_of_version(manifest: Manifest) -> Sums | None:
+    """Return the sums that a version's scores are; None where they are more than that."""
+    if manifest.sums is not None:
+        return Sums(**dataclasses.asdict(manifest.sums))
+    from ..training.recipe import algorithm_of, sums_of_scores  # imports JAX
+
+    return sums_of_scores(algorithm_of(manifest), columns_from(manifest))
+
+
+def outputs_of(manifest: Manifest) -> Mapping[str, Output]:
+    """Return what a version's algorithm says beside predictions, by name."""
+    if manifest.sums is not None:
+        return {}
+    from ..training.recipe import algorithm_of  # imports JAX
+
+    return algorithm_of(manifest).outputs
+
+
+def predictions_of(version: Version) -> list[pa.Field]:
+    """Return the columns that scoring adds: predictions, then other outputs of the algorithm."""
+    columns = columns_from(version.manifest)
+    kinds: dict[str, pa.DataType] = dict.fromkeys(columns.labels, pa.float64())
+    if columns.classes is not None:
+        (label,), kind = columns.labels, columns.classes.arrow_type
+        kinds = {label: kind, f"{label}_probabilities": pa.map_(kind, pa.float64())}
+    outputs = outputs_of(version.manifest)
+    kinds |= {name: pa.list_(pa.float32()) if output.vector else pa.float64() for name, output in outputs.items()}
+    return [pa.field(f"predicted_{name}", kind) for name, kind in kinds.items()]
+
+
+def slots_of_dense(columns: Columns) -> Iterator[int]:
+    """Give the slot of each dense input, counted: continuous ones, then the elements of those that are dense vectors."""
+    yield from range(len(columns.continuous))
     for number, slot in enumerate(columns.vectors, len(columns.continuous)):
         yield from [number] * slot.dim
-
-
-@functools.lru_cache(maxsize=KEPT)
-def compiled(compute: Callable[[Parameters, Inputs], Any]) -> Callable[[Parameters, Inputs], Any]:
-    """Return a function of rows and inputs, jitted."""
-    return jax.jit(compute)
 
 
 def beside(rows: pa.Table, own: NDArray[np.int64], items: pa.Table, theirs: NDArray[np.int64]) -> pa.Table:

@@ -32,7 +32,7 @@ from ..training.tasks.job import TAKE, WAIT_SECONDS, NextTurn, Take, check_machi
 from ..training.tasks.membership import CALL_SECONDS, EndedError, Membership
 from ..training.tasks.messages import Contact
 from .explainer import Explainer
-from .scorer import Request, Scorer
+from .scorer import Request, Scorer, scorer_of
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def score_splits(job: ScoringJob, task: Task) -> None:
     ):
         request = job.request
         scorer = (
-            Scorer(request.version, client.pull)
+            scorer_of(request.version, client.pull)
             if request.top is None
             else Explainer(request.version, client.pull, request.top)
         )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 
 from ...warehouse.dense import read_dense
-from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled
+from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled, on_device
 from ..ps.placement import shard_of, slices_of
 from ..ps.rows.base import Rows
 from ..ps.rows.native import native_rows
@@ -35,7 +34,7 @@ class Weights:
         self._dense: dict[str, Array] = {}
         if number == 0:
             stored, unused = read_dense(version.stored("dense"), "w"), version.manifest.train_only
-            self._dense = {name: jnp.asarray(array) for (name, _), array in stored.items() if name not in unused}
+            self._dense = on_device({name: array for (name, _), array in stored.items() if name not in unused})
         for name, dim in self._dims.items():
             dims = {"w": dim, **({OFFERED: self._offered[name]} if name in self._offered else {})}
             held = self._rows[name] = native_rows([(column, "float32", floats) for column, floats in dims.items()])

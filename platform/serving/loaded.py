@@ -16,12 +16,10 @@ from ..input.columns import Columns, columns_from
 from ..input.transform import Transform
 from ..ps._native import RowScorer
 from ..ps.compiled.ladder import LOWEST, Ladder, rung
-from ..scoring.prediction import predictions_of
-from ..scoring.scorer import Padding, Scored, Scorer, Shape
-from ..training.recipe import algorithm_of
+from ..scoring.scorer import Padding, Scored, Shape, SumsScorer, predictions_of, scorer_of
 from .arrow_stream import StreamReader
 from .inputs import Input
-from .rows import RowBatches, row_batches, row_scorer
+from .rows import RowBatches, described_columns, row_scorer
 from .transformed import features_of, inputs_of
 
 if TYPE_CHECKING:
@@ -115,19 +113,28 @@ class Loaded:
         self.created = manifest.finished or manifest.created
         self.weights = weights
         sizes = sizes_of(self.columns)
-        self._scorer = scorer = Scorer(version, weights.pull, sizes)
+        self._scorer = scorer = scorer_of(version, weights.pull, sizes)
         self._rows: RowScorer | None = None
         self._batches: RowBatches | None = None
-        if transform is None and scorer.sums is not None:
-            self._rows = row_scorer(scorer.sums, weights, self.columns, self.inputs, scorer.scales)
-        elif transform is None:
-            self._batches = row_batches(algorithm_of(manifest), self.columns, self.inputs, scorer.scales, sizes)
         row = pa.table([pa.nulls(1, column.type) for column in self.inputs], names=[column.name for column in self.inputs])
         row = self.features(row)
-        self._scorer.predict(row)
-        if self._scorer.compiles:
-            for shape in programs_of(self.columns):
-                self._scorer.compile(row, shape)
+        scorer.predict(row)
+        if isinstance(scorer, SumsScorer):
+            if transform is None:
+                self._rows = row_scorer(scorer.sums, weights, self.columns, self.inputs, scorer.scales)
+        else:
+            from ..scoring.by_algorithm import AlgorithmScorer  # which imports JAX, as its maker did
+
+            assert isinstance(scorer, AlgorithmScorer)
+            if (
+                transform is None
+                and scorer.plain
+                and (described := described_columns(self.columns, self.inputs, scorer.scales))
+            ):
+                self._batches = RowBatches(described, self.columns, sizes, scorer.logarithmic)
+            if scorer.compiles:
+                for shape in programs_of(self.columns):
+                    scorer.compile(row, shape)
         self.since = datetime.now(UTC)
 
     def predict(self, table: pa.Table) -> dict[str, pa.Array]:

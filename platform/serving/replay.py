@@ -16,9 +16,8 @@ from ..engines.base import Engine, Scan, staged
 from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.splits import chunk_rows
-from ..scoring.prediction import predictions_of
 from ..scoring.rows import rows_of
-from ..scoring.scorer import BATCH_SIZES, Scorer
+from ..scoring.scorer import BATCH_SIZES, Scorer, predictions_of, scorer_of
 from ..scoring.weights import Weights
 from ..training.compiled import share_work
 from .differences import DIFFERENCES, differences
@@ -90,7 +89,7 @@ class Replay:
 
     def _replayed(self, scan: Scan) -> Iterator[pa.Table]:
         share_work(cores())
-        scorer = Scorer(self._version, Weights(self._version, 0, 1).pull)
+        scorer = scorer_of(self._version, Weights(self._version, 0, 1).pull)
         version = [] if self._of_version is None else [self._of_version]
         wanted = list(dict.fromkeys([*self._inputs.values(), *self._carried, *self._logged, *version]))
         for split in scan.splits():

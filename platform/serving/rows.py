@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Online, Packaged, Sums
+from ...algorithms.sums import Sums
 from ..images.image import ImageWeights
 from ..input.batches import Batch
 from ..input.columns import INTERCEPT, Columns
@@ -131,17 +131,6 @@ class RowBatches:
             weight=filled(np.ones(rows, np.float32), size),
             time_seconds=0,
         )
-
-
-def row_batches(
-    algorithm: Algorithm, columns: Columns, inputs: Sequence[Input], scales: Scales, sizes: Padding
-) -> RowBatches | None:
-    """Return the maker of a network's batches from requests; None where rows need more than their slots' values."""
-    augmented = isinstance(algorithm.learns, Online) and any(augment.scores for augment in algorithm.learns.augment)
-    if augmented or columns.offered or columns.sides or algorithm.tree is not None or isinstance(algorithm.learns, Packaged):
-        return None
-    described = described_columns(columns, inputs, scales)
-    return None if described is None else RowBatches(described, columns, sizes, algorithm.logarithmic)
 
 
 def element_of(kind: pa.DataType) -> pa.DataType:

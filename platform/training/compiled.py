@@ -1,4 +1,4 @@
-"""How JAX runs and keeps compiled programs."""
+"""How JAX runs and keeps compiled programs. JAX itself is imported by what uses it: what adds in native code does without."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import jax
-import jax.monitoring
 import pyarrow as pa
 
 from ...algorithms.layers import _lookups
@@ -25,6 +23,8 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 
 def prepare_jax() -> None:
     """Set JAX up for many small programs, before it is first used."""
+    import jax
+
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
     # Programs need no record of the Python lines that they come from: writing it takes longer than compiling some of them.
@@ -66,6 +66,8 @@ def keep_compiled() -> None:
 
     Programs hold instructions of the processor they were compiled on, so each kind of processor has a folder of its own.
     """
+    import jax
+
     if os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         return
     try:
@@ -84,6 +86,8 @@ def keep_compiled() -> None:
 def compilations(count: Callable[[float], None]) -> Iterator[None]:
     """Report every program that JAX makes in this process during the block: the seconds to compile it, or to find it in the
     cache folder."""
+
+    import jax.monitoring
 
     def heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == COMPILED:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import pyarrow as pa
 
 from ...algorithms.augments.pairs import pairs_of
-from ...algorithms.base import Algorithm, Layout, Online
+from ...algorithms.base import Algorithm, Layout, Online, Sums
 from ...algorithms.late import with_late_labels
 from ...algorithms.pools import with_pools
 from ...algorithms.side_vectors import with_sides
@@ -307,6 +307,17 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
     options = parts.ALGORITHM.options(part, written(options_in(manifest)))
     return make_algorithm(part, options, columns_from(manifest).layout)
+
+
+def sums_of_scores(algorithm: Algorithm, columns: Columns) -> Sums | None:
+    """Return the sums that scores are; None where they are more than that, or there is more than scores."""
+    more = columns.offered or columns.sides or algorithm.outputs or algorithm.logarithmic or scores_augmented(algorithm)
+    return None if more else algorithm.sums
+
+
+def scores_augmented(algorithm: Algorithm) -> bool:
+    """Return whether examples are changed before they are scored."""
+    return isinstance(algorithm.learns, Online) and any(augment.scores for augment in algorithm.learns.augment)
 
 
 def planned(plan: Plan, layout: Layout) -> Algorithm:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
+from ...warehouse.stored import SumsEntry
 from ...warehouse.trainings.segments import append_segment
 from ...warehouse.version import Version
 from ..engines.base import Engine, Scan, Staged, staged
@@ -28,7 +29,7 @@ from .online.planting import with_tree
 from .parallelism import places_of
 from .plan import Plan
 from .prepared import Prepared, check_encryption, check_memory, prepare, with_classes
-from .recipe import Recipe, fitted, idle
+from .recipe import Recipe, fitted, idle, planned, sums_of_scores
 from .record import prepare_again, recorded
 from .row_files.rows import check_continues, table_entries
 from .segment import Segment
@@ -208,6 +209,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         positive=plan.positive,
         transform=plan.transform.entry if plan.transform is not None else None,
         settings=dataclasses.asdict(plan.settings),
+        sums=sums_entry(plan, columns),
         evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
         validate=plan.validate._asdict() if plan.validate is not None else None,
         trials=plan.trials,
@@ -220,6 +222,12 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         defaults=entries.DEFAULTS,
         once=before if name is None else (*(other for other in before if other != name), name),
     )
+
+
+def sums_entry(plan: Plan, columns: Columns) -> SumsEntry | None:
+    """Return the sums that the scores of a version are; None where they are more than that."""
+    sums = sums_of_scores(planned(plan, columns.layout), columns)
+    return None if sums is None else SumsEntry(**sums._asdict())
 
 
 def effective(plan: Plan, recipe: Recipe) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring.scorer import Scorer
+from xpsql.platform.scoring.scorer import scorer_of
 from xpsql.platform.scoring.weights import Weights
 
 NUMBERS = (
@@ -50,7 +50,7 @@ def test_a_table_in_memory_is_predicted_as_ml_predict_does(session: xpsql.Sessio
     rows = session.sql(data).arrow().select(["x"])
     wanted = session.sql(f"SELECT predicted_label FROM ML.PREDICT(MODEL of_table, ({data}))").arrow().column(0).to_numpy()
     version = session.models.version("of_table", None)
-    scorer = Scorer(version, Weights(version, 0, 1).pull)
+    scorer = scorer_of(version, Weights(version, 0, 1).pull)
     for count in (0, 1, 2, 17, 5000):
         found = scorer.predict(rows.slice(0, count))
         assert found.shape == (count, 1)

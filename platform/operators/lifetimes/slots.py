@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from ...errors import OptionError, Subject, suggestion
-from ..base import INTERCEPT_NUMBER, Context, Rows, TableSpec
+from ...reserved import INTERCEPT_NUMBER
+from ..base import Context, Rows, TableSpec
 from .feature_value import RECENT_CLICKS, RECENT_SHOWS, information, utility
 
 

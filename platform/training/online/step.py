@@ -18,6 +18,7 @@ from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
 from ...input.offered import Offered, with_offered
 from ...ps.pieces import DensePiece, cut, joined
+from .said import Said
 
 KEPT = 32  # programs of recent trainings: a CONTINUE compiles nothing
 
@@ -34,18 +35,6 @@ class Learned(NamedTuple):
     gradients: dict[str, jax.Array]
     dense: dict[str, jax.Array]
     predictions: jax.Array
-
-
-class Said(NamedTuple):
-    """What a model says of examples.
-
-    Attributes:
-        predictions: float32[batch, num_labels]; None of one that learned without labels.
-        outputs: by name, float32[batch], or float32[batch, k] of a vector.
-    """
-
-    predictions: Any
-    outputs: dict[str, Any]
 
 
 Step = Callable[[Mapping[str, Any], Inputs, Offered | None], Learned]

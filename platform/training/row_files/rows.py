@@ -22,17 +22,17 @@ from ....warehouse.version import Version
 from ...cores import cores
 from ...errors import StatementError, no_number
 from ...input.columns import INTERCEPT, Columns
-from ...input.scaling import from_entry
-from ...operators.base import INTERCEPT_NUMBER
+from ...input.scaling import moments_in
 from ...options import written
 from ...ps.compiled.table_programs import STATISTICS, Programs
 from ...ps.keys import NUM_SLICES, slot_seed
 from ...ps.lifecycle_table import tables_of
-from ...ps.moments import Moments, no_moments
+from ...ps.moments import no_moments
 from ...ps.placement import shard_of, slices_of
 from ...ps.rows.native import native_rows
 from ...ps.shard import Shard
 from ...ps.watermarks import Watermarks
+from ...reserved import INTERCEPT_NUMBER
 from ...trees.tree import TREE_NUMBER, NodeRows, Tree
 from ..plan import Plan
 from ..recipe import Recipe
@@ -143,7 +143,7 @@ def load(
         shard.count(examples, positives)
         shard.dense.load(dense, now)
         if number == 0:
-            shard.moments = moments_of_version(parent, columns)
+            shard.moments = moments_in(parent.manifest, columns)
         load_candidates(shard, number, num_shards, parent, now)
         load_trials(shard, number, num_shards, parent, changed)
     entries = {entry.name: entry for entry in parent.manifest.tables}
@@ -248,13 +248,6 @@ def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline
             row: dict[str, NDArray[np.generic]] = {name: np.zeros(1, np.uint32) for name in STATISTICS}
             row |= {"slot": np.array([INTERCEPT_NUMBER], np.uint16), **programs.starting(np.array(weights, np.float32))}
             shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
-
-
-def moments_of_version(version: Version, columns: Columns) -> Moments:
-    """Return a version's statistics for the slots that `columns` standardise; a new slot has statistics of no values."""
-    kept, names = version.manifest.statistics["scaler"], list(version.manifest.statistics["scaled"])
-    wanted = columns.scaled
-    return from_entry({field: [line[names.index(s)] if s in names else 0.0 for s in wanted] for field, line in kept.items()})
 
 
 def save(

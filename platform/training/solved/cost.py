@@ -12,7 +12,7 @@ from ....algorithms.base import Solved
 from ....algorithms.solver import Doubles, SolverInput
 from ...cores import cores
 from ...input.holdout import HeldOut
-from ...operators.base import INTERCEPT_NUMBER
+from ...reserved import INTERCEPT_NUMBER
 from ..compiled import share_work
 from ..estimates import Cost, estimated_bytes, estimated_features
 from ..prepared import Prepared

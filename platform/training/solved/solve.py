@@ -17,10 +17,12 @@ from ....algorithms.solver import SolverInput
 from ....warehouse.rows import rows_schema
 from ...engines.tasks import Tasks
 from ...errors import LostError
-from ...operators.base import INTERCEPT_NUMBER, Whole
+from ...input.scaling import moments_in
+from ...operators.base import Whole
 from ...ps.messages import Description
 from ...ps.moments import Moments, merged
 from ...ps.transport.over_sockets import SOCKETS
+from ...reserved import INTERCEPT_NUMBER
 from ..checkpoints.recovery import Recoveries, begun_again
 from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
@@ -29,7 +31,7 @@ from ..prepared import Prepared
 from ..recipe import Recipe
 from ..row_files.columns import as_arrow as floats_as_arrow
 from ..row_files.columns import values
-from ..row_files.rows import carried_rows, moments_of_version
+from ..row_files.rows import carried_rows
 from ..row_files.saved import SavedRows, SavedShards
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 from .rates import OfferedColumns
@@ -134,7 +136,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Sa
     before = stored_rows(prepared, table.name)
     moments = data.moments
     if prepared.parent is not None:
-        moments = merged(moments_of_version(prepared.parent, columns), moments)
+        moments = merged(moments_in(prepared.parent.manifest, columns), moments)
     data.begin(moments)
     shape = (len(data.features.keys), table.dim)
 

@@ -1,0 +1,145 @@
+"""Scoring by the algorithm of a version: a jitted program over its rows, or another package."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters
+from ...algorithms.further import VECTORS
+from ...algorithms.learner import Predict
+from ...warehouse.package import read_package
+from ..input.batches import Batch
+from ..input.encoder import Encoder
+from ..input.offered import offered_of
+from ..input.scaling import scale
+from ..ps.messages import Keys
+from ..training.compiled import prepare_jax
+from ..training.online.said import Said
+from ..training.online.step import inputs_of, score_step
+from ..training.packaged.matrix import TABLE, column_names, matrix_of
+from ..training.recipe import algorithm_of, scores_augmented
+from .scorer import Padding, Pull, Scorer, Shape
+from .side_vectors import SideOutputs
+
+if TYPE_CHECKING:
+    from ...algorithms.chunk import Chunk
+    from ...warehouse.version import Version
+
+KEPT = 32
+
+
+class AlgorithmScorer(Scorer):
+    """Scores rows with a version by its algorithm.
+
+    Attributes:
+        compiles: a program is compiled for each shape.
+        plain: rows of a request need no more than the values of their slots, without what an augment or a package makes of them.
+        logarithmic: numbers are taken on a logarithmic scale.
+    """
+
+    def __init__(self, version: Version, pull: Pull, sizes: Padding | None) -> None:
+        prepare_jax()
+        super().__init__(version, pull, sizes)
+        algorithm, columns = algorithm_of(version.manifest), self._columns
+        learns = algorithm.learns
+        compact = sizes is None  # given sizes match the compiled programs
+        self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact)
+        self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
+        self.plain = (
+            self.compiles and algorithm.tree is None and not (scores_augmented(algorithm) or columns.offered or columns.sides)
+        )
+        if isinstance(learns, Packaged):
+            self._score = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
+        else:
+            self._score = self._by_rows(algorithm)
+
+    def _chunk(self, table: pa.Table) -> Chunk:
+        return self._encoder.compacted(self._encoder.scored(table))
+
+    def _say(self, batch: Batch) -> Said:
+        return self._score(batch)
+
+    def computed(self, table: pa.Table, compute: Callable[[Parameters, Inputs], Any]) -> Iterator[tuple[Any, Any, int]]:
+        """Yield, of some rows at once, what a function computes of their rows and inputs, the dense parameters, and how many
+        there are; see `predict`.
+
+        Args:
+            compute: the same one for the same algorithm, so that it is compiled once.
+        """
+        for batch in self._encoded(table) if table.num_rows else ():
+            pulled = self._pull(batch.keys, batch.size)
+            inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)
+            parameters: dict[str, Any] = {**pulled.weights, **pulled.dense}
+            yield compiled(compute)(parameters, inputs), pulled.dense, batch.examples
+
+    def rows(self, keys: Keys, table: str) -> NDArray[np.float32]:
+        """Return the rows of distinct keys in a table, float32[n, dim]; zeros where there is none."""
+        return self._pull(keys, len(keys)).weights[table]
+
+    def compile(self, row: pa.Table, shape: Shape) -> None:
+        """Compile the program of a shape, unless it is there.
+
+        Args:
+            row: any row, as `predict` takes it.
+        """
+        like = self._encoded(row)[0]
+        codes = np.zeros(shape.values, np.int32)
+        self._say(
+            like._replace(
+                keys=np.empty(0, np.uint64),
+                size=shape.features,
+                scalar=np.zeros((len(like.scalar), shape.batch), np.int32),
+                bag_index=codes,
+                bag_example=codes,
+                bag_slot=codes,
+                bag_weight=np.zeros(shape.values, np.float32),
+                dense=np.full((len(like.dense), 1), np.nan, np.float32),
+                dense_index=np.zeros_like(like.dense_index),
+                offered_index=np.zeros_like(like.offered_index),
+                label=np.zeros((len(like.label), shape.batch), np.float32),
+                weight=np.zeros(shape.batch, np.float32),
+                histories=tuple(one.empty(shape.batch) for one in like.histories),
+                vector_arrays=tuple(one.empty(shape.batch) for one in like.vector_arrays),
+            )
+        )
+
+    def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:
+        names = column_names(self._columns)
+
+        def say(batch: Batch) -> Said:
+            pulled = self._pull(batch.keys, batch.size)
+            matrix = matrix_of(batch, pulled.weights[TABLE][:, 0], names, pulled.offered)
+            return Said(predict(matrix).reshape(batch.examples, -1), {})
+
+        return say
+
+    def _by_rows(self, algorithm: Algorithm) -> Callable[[Batch], Said]:
+        step, labelled = score_step(algorithm), bool(self._columns.labels)
+        dim = next((table.dim for table in algorithm.tables if table.name == VECTORS), 0)
+        sides = [SideOutputs(network, dim) for network in algorithm.sides]
+
+        def say(batch: Batch) -> Said:
+            dense, examples = scale(batch.dense, self.scales.slots, len(batch.weight)), batch.examples
+            pulled = self._pull(batch.keys, batch.size)
+            parameters = {**pulled.weights, **pulled.dense}
+            made = [side.of(rows, batch.size, pulled.dense) for side, rows in zip(sides, batch.sides, strict=True)]
+            said = step(parameters, inputs_of(batch, dense, None, made), offered_of(batch, pulled.offered))
+            outputs = {name: np.asarray(said.outputs[name])[:examples] for name in algorithm.outputs}  # in this order
+            if not labelled:
+                return Said(np.empty((examples, 0), np.float32), outputs)
+            return Said(self.scales.restored(np.asarray(said.predictions)[:examples]), outputs)
+
+        return say
+
+
+@functools.lru_cache(maxsize=KEPT)
+def compiled(compute: Callable[[Parameters, Inputs], Any]) -> Callable[[Parameters, Inputs], Any]:
+    """Return a function of rows and inputs, jitted."""
+    return jax.jit(compute)
