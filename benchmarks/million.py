@@ -23,7 +23,7 @@ from xpsql import connect
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.beam import Beam
 from xpsql.platform.scoring.best import ExcludedItems, best
-from xpsql.platform.scoring.scorer import scorer_of
+from xpsql.platform.scoring.by_algorithm import AlgorithmScorer
 from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.recipe import algorithm_of
 
@@ -61,7 +61,7 @@ def by_beam(count: int, folder: Path) -> Iterator[str]:
         version = session.models.version("m")
         items = pa.table({"item": np.arange(count), "category": np.arange(count) // 1000})
         start = time.process_time()
-        beam = Beam(version, scorer_of(version, Weights(version, 0, 1).pull), algorithm_of(version.manifest), items)
+        beam = Beam(version, AlgorithmScorer(version, Weights(version, 0, 1).pull, None), algorithm_of(version.manifest), items)
         yield f"| all nodes made ready: CPU seconds | {time.process_time() - start:.1f} |"
         random, taken = np.random.default_rng(1), []
         for _ in range(ASKED):

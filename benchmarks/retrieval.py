@@ -80,11 +80,8 @@ def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], 
     """Return the recall of all leaves' scores, and how many nodes a user costs there and in the beam."""
     version = session.models.version("m")
     algorithm = algorithm_of(version.manifest)
-    scorer, catalogue, asking = (
-        AlgorithmScorer(version, Weights(version, 0, 1).pull, None),
-        pq.read_table(items),
-        pq.read_table(last),
-    )
+    scorer = AlgorithmScorer(version, Weights(version, 0, 1).pull, None)
+    catalogue, asking = pq.read_table(items), pq.read_table(last)
     beam, whole = (Beam(version, scorer, algorithm, catalogue, size) for size in (None, 1 << 20))
     at = {item: place for place, item in enumerate(catalogue["item"].to_pylist())}
     hits = np.zeros(len(KS))

@@ -21,7 +21,7 @@ CALLS = 500
 def main(data: str, warehouse: str, algorithm: str) -> None:
     """Train, score, and print the medians."""
     import xpsql
-    from xpsql.platform.scoring.scorer import scorer_of
+    from xpsql.platform.scoring.kept import scorer_of
     from xpsql.platform.scoring.weights import Weights
 
     with xpsql.connect(warehouse) as session:

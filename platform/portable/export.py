@@ -34,7 +34,7 @@ from ..images.tables import FileOfTables, absent_of, files_of, training_of
 from ..input.columns import columns_from
 from ..input.scaling import Scales, moments_in
 from ..ps._native import Image
-from ..scoring.scorer import scorer_of
+from ..scoring.kept import scorer_of
 from ..training.recipe import algorithm_of
 from .core import Core, needed
 from .description import FILE, READY, checksums, described, described_rows

@@ -40,7 +40,7 @@ class AlgorithmScorer(Scorer):
 
     Attributes:
         compiles: a program is compiled for each shape.
-        plain: rows of a request need no more than the values of their slots, without what an augment or a package makes of them.
+        plain: a batch is the values of slots, and no more that an augment or a package makes of them.
         logarithmic: numbers are taken on a logarithmic scale.
     """
 
@@ -52,9 +52,8 @@ class AlgorithmScorer(Scorer):
         compact = sizes is None  # given sizes match the compiled programs
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact)
         self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
-        self.plain = (
-            self.compiles and algorithm.tree is None and not (scores_augmented(algorithm) or columns.offered or columns.sides)
-        )
+        more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
+        self.plain = self.compiles and not more
         if isinstance(learns, Packaged):
             self._score = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
         else:

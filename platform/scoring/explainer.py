@@ -16,7 +16,8 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.recipe import algorithm_of
 from .attributions import Attributed, attribution
-from .scorer import Padding, Request, Scored, scorer_of, write_rows
+from .kept import scorer_of
+from .scorer import Padding, Request, Scored, write_rows
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

@@ -1,4 +1,4 @@
-"""A cache of scorers, so that the next rows of a version wait neither for its files nor for the compiler."""
+"""Scorers of versions, and a cache of them, so that the next rows wait neither for files nor for the compiler."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .scorer import Scorer, scorer_of
+from .scorer import Padding, Pull, Scorer, SumsScorer, sums_of_version
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -19,6 +19,15 @@ MOST_FLOATS = 1 << 24
 """The weights of all cached scorers: 64 MiB. A larger version is loaded anew by each statement."""
 
 Key = tuple[str, str, str, tuple[tuple[str, Path], ...]]
+
+
+def scorer_of(version: Version, pull: Pull, sizes: Padding | None = None) -> Scorer:
+    """Return what scores rows with a version; see Scorer."""
+    if (sums := sums_of_version(version.manifest)) is not None:
+        return SumsScorer(version, pull, sizes, sums)
+    from .by_algorithm import AlgorithmScorer  # imports JAX
+
+    return AlgorithmScorer(version, pull, sizes)
 
 
 class Scorers:

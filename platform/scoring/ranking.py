@@ -20,7 +20,8 @@ from .beam import Beam
 from .best import Best, ExcludedItems, Places, Scores, best
 from .by_algorithm import AlgorithmScorer
 from .catalogue import check_sides, divided, had_columns, places_of
-from .scorer import Scorer, beside, scorer_of
+from .kept import scorer_of
+from .scorer import Scorer, beside
 from .weights import Weights
 
 if TYPE_CHECKING:

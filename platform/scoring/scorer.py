@@ -234,15 +234,6 @@ class SumsScorer(Scorer):
         return Said(self.scales.restored(found[: batch.examples]), {})
 
 
-def scorer_of(version: Version, pull: Pull, sizes: Padding | None = None) -> Scorer:
-    """Return what scores rows with a version; see Scorer."""
-    if (sums := sums_of_version(version.manifest)) is not None:
-        return SumsScorer(version, pull, sizes, sums)
-    from .by_algorithm import AlgorithmScorer  # imports JAX
-
-    return AlgorithmScorer(version, pull, sizes)
-
-
 def sums_of_version(manifest: Manifest) -> Sums | None:
     """Return the sums that a version's scores are; None where they are more than that."""
     if manifest.sums is not None:

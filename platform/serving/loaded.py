@@ -16,7 +16,8 @@ from ..input.columns import Columns, columns_from
 from ..input.transform import Transform
 from ..ps._native import RowScorer
 from ..ps.compiled.ladder import LOWEST, Ladder, rung
-from ..scoring.scorer import Padding, Scored, Shape, SumsScorer, predictions_of, scorer_of
+from ..scoring.kept import scorer_of
+from ..scoring.scorer import Padding, Scored, Shape, SumsScorer, predictions_of
 from .arrow_stream import StreamReader
 from .inputs import Input
 from .rows import RowBatches, described_columns, row_scorer
@@ -119,22 +120,17 @@ class Loaded:
         row = pa.table([pa.nulls(1, column.type) for column in self.inputs], names=[column.name for column in self.inputs])
         row = self.features(row)
         scorer.predict(row)
+        described = None if transform is not None else described_columns(self.columns, self.inputs, scorer.scales)
         if isinstance(scorer, SumsScorer):
-            if transform is None:
-                self._rows = row_scorer(scorer.sums, weights, self.columns, self.inputs, scorer.scales)
+            self._rows = None if described is None else row_scorer(scorer.sums, described, weights, self.columns)
         else:
             from ..scoring.by_algorithm import AlgorithmScorer  # which imports JAX, as its maker did
 
             assert isinstance(scorer, AlgorithmScorer)
-            if (
-                transform is None
-                and scorer.plain
-                and (described := described_columns(self.columns, self.inputs, scorer.scales))
-            ):
+            if described is not None and scorer.plain:
                 self._batches = RowBatches(described, self.columns, sizes, scorer.logarithmic)
-            if scorer.compiles:
-                for shape in programs_of(self.columns):
-                    scorer.compile(row, shape)
+            for shape in programs_of(self.columns) if scorer.compiles else ():
+                scorer.compile(row, shape)
         self.since = datetime.now(UTC)
 
     def predict(self, table: pa.Table) -> dict[str, pa.Array]:

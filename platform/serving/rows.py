@@ -36,13 +36,8 @@ Encoded = tuple[NDArray[np.uint64], Ints, Ints, Ints, Ints, NDArray[np.float32],
 Described = list[tuple[str, str, str, int, bool, bool, bool, int, float, float]]
 
 
-def row_scorer(
-    sums: Sums, weights: ImageWeights, columns: Columns, inputs: Sequence[Input], scales: Scales
-) -> RowScorer | None:
-    """Return the scorer of a version whose scores are sums; None where its columns are not all read natively."""
-    described = described_columns(columns, inputs, scales)
-    if described is None:
-        return None
+def row_scorer(sums: Sums, described: Described, weights: ImageWeights, columns: Columns) -> RowScorer:
+    """Return the scorer of rows of a version whose scores are sums."""
     vectors = None if sums.vectors is None else weights.part(sums.vectors)
     return RowScorer(
         described, weights.part(sums.weights), vectors, intercept_of(columns), sums.link, sums.pooling, sums.fields
