@@ -20,7 +20,6 @@ from ..training.compiled import share_work
 from .kept import SCORERS
 from .rows import rows_of
 from .scorer import Request, Scored, Scorer, predictions_of
-from .tasks import score_on
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -71,6 +70,8 @@ class Prediction:
         try:
             if self._engine.tasks is None or is_small(request):
                 return [score_here(request, folder / "predictions.parquet", reporter)]
+            from .tasks import score_on
+
             return score_on(self._engine.tasks, request, folder, reporter)
         finally:
             reporter.finish("")
@@ -122,6 +123,8 @@ def scored(request: Request, tasks: Tasks | None, folder: Path, reporter: Report
     if tasks is None or is_small(request):
         yield from scorer_here(request).score(request, request.splits)
         return
+    from .tasks import score_on
+
     for path in score_on(tasks, request, folder, reporter):
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():

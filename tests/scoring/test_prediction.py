@@ -1,11 +1,15 @@
-"""Scoring of queries whose filters leave nothing of some pieces of their input, or of all of it."""
+"""Scoring: of queries whose filters leave nothing of some pieces of their input, or of all of it; of tables; without JAX."""
 
 from __future__ import annotations
 
+import dataclasses
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import xpsql
@@ -55,3 +59,34 @@ def test_a_table_in_memory_is_predicted_as_ml_predict_does(session: xpsql.Sessio
         found = scorer.predict(rows.slice(0, count))
         assert found.shape == (count, 1)
         np.testing.assert_allclose(found[:, 0], wanted[:count], rtol=1e-6)
+
+
+WITHOUT_JAX = """
+import sys
+
+sys.modules["jax"] = None  # an import of it fails
+import xpsql
+from xpsql.platform.progress import SilentReporter
+from xpsql.platform.serving.served import Served
+
+with xpsql.connect(sys.argv[1], reporter=SilentReporter()) as session:
+    for name in ("m", "machine"):
+        (row,) = session.sql(f"SELECT predicted_label FROM ML.PREDICT(MODEL {name}, (SELECT '3' AS x))").arrow().to_pylist()
+        print(row["predicted_label"])
+    for loaded in Served(session.models, ["m", "machine"], None, print).all():
+        print(loaded.predict_objects([{"x": "3"}], None)["predicted_label"][0])
+"""
+
+
+def test_what_is_a_sum_over_features_is_predicted_and_served_without_jax(session: xpsql.Session) -> None:
+    session.sql("TRAIN MODEL machine USING fm IGNORE (id) AS SELECT * FROM numbers WHERE id < 2000")
+    command = [sys.executable, "-c", WITHOUT_JAX, str(session.models.warehouse)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    wanted = []
+    for name in ("m", "machine"):
+        version = session.models.version(name, None)
+        older = dataclasses.replace(version, manifest=dataclasses.replace(version.manifest, sums=None))
+        found = scorer_of(older, Weights(older, 0, 1).pull).predict(pa.table({"x": ["3"]}))
+        wanted.append(str(float(found[0, 0])))
+    assert done.stdout.split() == wanted * 2

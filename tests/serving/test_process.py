@@ -76,6 +76,7 @@ def test_a_service_answers_until_it_is_terminated_and_then_has_logged_all(sessio
         process,
     ):
         assert ask(f"{url}/v2/health/ready") == {"ready": True}
+        assert "jaxlib" not in Path(f"/proc/{process.pid}/maps").read_text(), "a linear model is served without JAX"
         place = urllib.parse.urlsplit(url)
         silent = [socket.create_connection((place.hostname, place.port), SECONDS) for _ in range(1100)]
         found = ask(f"{url}/v1/models/ctr:predict", {"instances": [ROW, ROW]})
