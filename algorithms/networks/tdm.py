@@ -17,6 +17,7 @@ from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positi
 from ..found import found_in
 from ..layers.attention import NEVER
 from ..layers.dense import Layer
+from ..layers.dot_attention import attended, upto
 from ..layers.initial import uniform
 from ..layers.lookups import gathered, taken
 from ..layers.pooling import all_vectors
@@ -108,7 +109,9 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
         return optax.adam(options.learning_rate)
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        rows, asked, leaf = parameters["vectors"], net.asked(parameters, inputs), inputs.scalar[item[0]]
+        rows, leaf = parameters["vectors"], inputs.scalar[item[0]]
+        order = jnp.argsort(upto(inputs.histories[net.group].mask))  # blocks of examples have histories of like lengths
+        asked = jax.tree.map(lambda values: values[order], net.asked(parameters, inputs))
         if len(inputs.histories) == len(layout.histories):  # no tree: the leaf is contrasted with the batch's leaves
             own, others, counts, of_level = leaf[:, None], leaf, [len(leaf)], np.array([len(leaf)])
             there = inputs.weight > 0
@@ -117,10 +120,9 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
             counts = drawn_nodes(own.shape[1], options.negatives)
             others, there = inputs.sampled, jnp.ones(sum(counts), bool)
             of_level = 2.0 ** np.arange(1, len(counts) + 1)
-        level = np.repeat(np.arange(len(counts)), counts)
+        own, level, last = own[order], np.repeat(np.arange(len(counts)), counts), len(counts) - 1
         wanted = net.scores(parameters, asked, gathered(rows, own.T))
         raw = net.scores(parameters, asked, taken(rows, others))
-        last = len(counts) - 1
         usable = there[None] & (others[None] != own[:, level])
         found = jnp.where(usable, raw + jnp.log(of_level / np.array(counts))[level], NEVER)
         losses, start = jnp.zeros(len(leaf)), 0
@@ -130,7 +132,9 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
             start += count
         losses = losses / len(counts)
         leaves = slice(sum(counts[:last]), None)
-        return losses[:, None], jnp.stack([losses, found_in(raw[:, leaves], wanted[:, last], usable[:, leaves])], axis=1)
+        back = jnp.argsort(order)
+        both = jnp.stack([losses, found_in(raw[:, leaves], wanted[:, last], usable[:, leaves])], axis=1)[back]
+        return both[:, :1], both
 
     def leaf_scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
         leaves = gathered(parameters["vectors"], inputs.scalar[item[0]][None])
@@ -177,6 +181,7 @@ class TreeNet:
         item: places of the slots of the item.
 
     Attributes:
+        group: place of the history among those of the inputs.
         specs: the dense parameters.
     """
 
@@ -184,8 +189,8 @@ class TreeNet:
         groups = [name for name, _ in layout.histories]
         if not options.history or "history" not in groups:
             raise OptionError(f"{HISTORY} expects an array of items, like history = (clicked_items).", subject=HISTORY)
-        self._group, self._layout = groups.index("history"), layout
-        fields = [place for name in options.history for place in fields_named(name, layout.histories[self._group][1])]
+        self.group, self._layout = groups.index("history"), layout
+        fields = [place for name in options.history for place in fields_named(name, layout.histories[self.group][1])]
         if len(fields) != 1:
             raise OptionError(f"{HISTORY} expects one array of items, like history = (clicked_items).", subject=HISTORY)
         check_hidden(options.hidden, "hidden", "tdm")
@@ -202,7 +207,7 @@ class TreeNet:
 
     def asked(self, parameters: Parameters, inputs: Inputs) -> TreeQuery:
         """Return what scores need of the user."""
-        rows, history = parameters["vectors"], inputs.histories[self._group]
+        rows, history = parameters["vectors"], inputs.histories[self.group]
         elements = gathered(rows, history.rows[0].T)
         mean = elements.sum(axis=1) / jnp.maximum(history.mask.sum(axis=1, keepdims=True), 1)
         seen = [mean]
@@ -214,15 +219,23 @@ class TreeNet:
 
     def scores(self, parameters: Parameters, asked: TreeQuery, nodes: jax.Array) -> jax.Array:
         """Return float32[batch, m]; see TreeSearch."""
-        each = "bld,bmd->bml" if nodes.ndim == 3 else "bld,md->bml"
-        products = jnp.einsum(each, asked.keys, nodes) / np.sqrt(nodes.shape[-1])
-        weights = jax.nn.softmax(jnp.where(asked.mask[:, None], products, NEVER), axis=2)
-        seen = jnp.einsum("bml,bld->bmd", jnp.where(asked.mask[:, None], weights, 0), asked.elements)
-        nodes, user = (nodes if nodes.ndim == 3 else nodes[None]), asked.user[:, None]
-        x = jnp.concatenate([jnp.broadcast_to(nodes, seen.shape), seen, user * nodes, seen * nodes], axis=2)
-        for layer in self._hidden:
-            x = layer.apply(parameters, x, None)
-        return (x @ parameters["output.kernel"])[:, :, 0] + ((user + seen) * nodes).sum(axis=2)
+        seen, user = attended(asked.elements, asked.keys, asked.mask, nodes), asked.user[:, None]
+        first = (*self._hidden, self._output)[0]
+        of_node, of_seen, of_user, of_both = jnp.split(parameters[f"{first.name}.kernel"], 4)
+        if nodes.ndim == 3:
+            x = seen @ of_seen + (user * nodes) @ of_user + (seen * nodes) @ of_both
+            product = ((user + seen) * nodes).sum(axis=2)
+        else:  # a matrix of each node, which all examples share, in place of products of each example with each node
+            by_node, each = seen.transpose(1, 0, 2), nodes[:, :, None]
+            x = by_node @ (of_seen + each * of_both) + jnp.einsum("bd,mdh->mbh", asked.user, each * of_user)
+            x, product = x.transpose(1, 0, 2), (by_node @ each)[:, :, 0].T + asked.user @ nodes.T
+        x += nodes @ of_node
+        if self._hidden:
+            x = jax.nn.relu(x + parameters[f"{first.name}.bias"])
+            for layer in self._hidden[1:]:
+                x = layer.apply(parameters, x, None)
+            x = x @ parameters["output.kernel"]
+        return x[:, :, 0] + product
 
 
 TDM = Positive("tdm", TdmOptions, tdm)

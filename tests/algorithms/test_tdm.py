@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import jax
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ import pytest
 import xpsql
 from tests.training.log import write
 from xpsql.algorithms.base import Layout
+from xpsql.algorithms.layers.dot_attention import BLOCK, attended, whole
 from xpsql.algorithms.networks.tdm import TdmOptions, tdm
 from xpsql.platform.errors import OptionError
 from xpsql.platform.progress import SilentReporter
@@ -95,6 +97,27 @@ def test_items_in_no_leaf_are_reported_and_not_found(session: xpsql.Session) -> 
     items = "(SELECT * FROM VALUES (1, 'k1'), (777777, 'k1'), (7, 'k1') AS t(item, kind))"
     found = session.sql(f"SELECT item FROM ML.RECOMMEND(MODEL wide, (SELECT array(13) AS had), 3, ITEMS {items})").arrow()
     assert set(found["item"].to_pylist()) == {1, 7}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_attention_cut_to_the_length_of_histories_is_that_of_all_places(shared: bool) -> None:
+    random = np.random.default_rng(1)
+    batch, length, dim = 2 * BLOCK, 12, 4
+    lengths = np.sort(random.integers(0, 9, batch))
+    mask = (np.arange(length) < lengths[:, None]) & (random.random((batch, length)) < 0.8)
+    elements, keys = random.normal(size=(2, batch, length, dim)).astype(np.float32)
+    targets = random.normal(size=(5, dim) if shared else (batch, 5, dim)).astype(np.float32)
+
+    def loss(function: Callable[..., jax.Array], *given: jax.Array) -> jax.Array:
+        elements, keys, targets = given
+        return (function(elements, keys, mask, targets) ** 2).sum()
+
+    for function in (
+        lambda of: loss(of, elements, keys, targets),
+        lambda of: jax.grad(loss, (1, 2, 3))(of, elements, keys, targets),
+    ):
+        for one, other in zip(jax.tree.leaves(function(attended)), jax.tree.leaves(function(whole)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
