@@ -1,11 +1,11 @@
-"""two_tower and tdm on bought groceries, beside popularity, item-kNN and EASE: recall of the last item of each user.
+"""two_tower and tdm on what people bought and watched, beside popularity, item-kNN and EASE: recall of each user's last item.
 
-    python -m benchmarks.retrieval FOLDER [PASSES] [SEED]
+    python -m benchmarks.retrieval FOLDER LOG [PASSES] [SEED] [MODEL ...]
 
-FOLDER is that of benchmarks.recommendation, which has the peers, and `amazon_grocery_rechorus/item_meta.csv.gz`, the categories
-of items. The last item of each user is left out and looked for among all items but those that the user has. Rows to learn from
-are each earlier item but the first with what was had before it, in random order. Beside the beam of `tdm` stands the ranking
-of all leaves by the same network, and how many nodes a user costs.
+FOLDER and LOG are those of benchmarks.recommendation, which has the other peers; groceries have categories in item_meta.csv.gz.
+MODEL is the beginning of a name in MODELS. The last item of each user is left out and looked for among all items but those that
+the user has. Rows to learn from are each earlier item but the first with what was had before it, in random order. Beside the
+beam of `tdm` stands the ranking of all leaves by the same network, and how many nodes a user costs; seconds are of CPUs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from benchmarks.recommendation import Scores, Users, ease, groceries, knn, popularity, users
+from benchmarks.recommendation import LOGS, Scores, Users, ease, knn, popularity, users
 from xpsql import Session, connect
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.beam import Beam
@@ -33,35 +33,37 @@ from xpsql.platform.training.recipe import algorithm_of
 KS = (20, 50)
 SHARE = "share = (history AS item), workers = 1"
 MODELS = {
-    "two_tower": "two_tower (query = (history), item = (item, category), temperature = {temperature})",
-    "two_tower, 500 random items": "two_tower (query = (history), item = (item, category), temperature = {temperature}, "
+    "two_tower": "two_tower (query = (history), item = ({item}), temperature = {temperature})",
+    "two_tower, 500 random items": "two_tower (query = (history), item = ({item}), temperature = {temperature}, "
     "negatives = 500)",
-    "two_tower, no correction": "two_tower (query = (history), item = (item, category), temperature = {temperature}, "
+    "two_tower, no correction": "two_tower (query = (history), item = ({item}), temperature = {temperature}, "
     "correction = 'none')",
-    "tdm, by category": "tdm (item = (item, category), history = (history), beam = 60)",
-    "tdm, by vectors": "tdm (item = (item, category), history = (history), beam = 60, tree = 'vectors')",
+    "tdm, by category": "tdm (item = ({item}), history = (history), beam = 60)",
+    "tdm, by vectors": "tdm (item = ({item}), history = (history), beam = 60, tree = 'vectors')",
 }
 TEMPERATURE = 0.1
 
 
-def categories(folder: Path, items: Sequence[str]) -> list[str]:
-    """Return the category of each item."""
+def categories(folder: Path, log: str, items: Sequence[str]) -> list[str] | None:
+    """Return the category of each item; None of a log that has none."""
+    if log != "groceries":
+        return None
     path = folder / "amazon_grocery_rechorus" / "item_meta.csv.gz"
     table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter="\t"))
     found = dict(zip(map(str, table["item_id"].to_pylist()), table["i_category"].to_pylist(), strict=True))
     return [f"c{found[item]}" if item in found else "none" for item in items]
 
 
-def before_each(known: Users, folder: Path, names: list[str]) -> tuple[Path, Path, Path]:
+def before_each(known: Users, folder: Path, names: list[str] | None) -> tuple[Path, Path, Path]:
     """Write the rows to learn from, the last items, and the items."""
-    rows = [(one[:i], item, names[item]) for one in known.histories for i, item in enumerate(one) if i]
+    rows = [(one[:i], item) for one in known.histories for i, item in enumerate(one) if i]
     order = np.random.default_rng(1).permutation(len(rows))
-    history, item, category = zip(*(rows[i] for i in order), strict=True)
+    history, item = zip(*(rows[i] for i in order), strict=True)
     bought = np.unique(known.seen.indices)
     tables = {
-        "rows": {"history": history, "item": item, "category": category},
+        "rows": {"history": history, "item": item},
         "last": {"history": known.histories, "item": known.last},
-        "items": {"item": bought, "category": [names[i] for i in bought]},
+        "items": {"item": bought} | ({} if names is None else {"category": [names[i] for i in bought]}),
     }
     for name, columns in tables.items():
         pq.write_table(pa.table({key: pa.array(list(values)) for key, values in columns.items()}), folder / f"{name}.parquet")
@@ -97,22 +99,24 @@ def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], 
     return (hits / len(asking)).tolist(), whole.scored, beam.scored
 
 
-def lines(folder: Path, passes: int, seed: int) -> Iterator[str]:
+def lines(folder: Path, log: str, passes: int, seed: int, wanted: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the table."""
-    known = users(groceries(folder))
-    names = categories(folder, known.items)
-    yield f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} bought, {passes} passes"
-    for what, scores in (("popularity", popularity(known)), ("item-kNN", knn(known, 100)), ("EASE", ease(known, 100))):
-        yield f"| {what} | {' | '.join(f'{one:.4f}' for one in of_peer(known, scores))} | |"
+    known = users(LOGS[log](folder))
+    names = categories(folder, log, known.items)
+    counted = f"{len(known.last)} users, {len(np.unique(known.seen.indices))} items, {known.seen.nnz} taken"
+    yield f"{counted}, {passes} passes, seed {seed}"
+    if not wanted:
+        for what, scores in (("popularity", popularity(known)), ("item-kNN", knn(known, 100)), ("EASE", ease(known, 100))):
+            yield f"| {what} | {' | '.join(f'{one:.4f}' for one in of_peer(known, scores))} | |"
     with tempfile.TemporaryDirectory() as name, connect(Path(name) / "warehouse", reporter=SilentReporter()) as session:
         rows, last, items = before_each(known, Path(name), names)
-        for what, algorithm in MODELS.items():
-            start = time.perf_counter()
-            using = algorithm.format(temperature=TEMPERATURE)
+        for what in [what for what in MODELS if not wanted or any(map(what.startswith, wanted))]:
+            start = time.process_time()
+            using = MODELS[what].format(temperature=TEMPERATURE, item="item" if names is None else "item, category")
             catalogue, query = f"SELECT * FROM parquet.`{items}`", f"SELECT history, item FROM parquet.`{rows}`"
             settings = f"{SHARE}, passes = {passes}, seed = {seed}"
             session.sql(f"TRAIN OR REPLACE MODEL m USING {using} ITEMS ({catalogue}) WITH ({settings}) AS {query}")
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             call = f"MODEL m, (SELECT * FROM parquet.`{last}`), ITEMS (SELECT * FROM parquet.`{items}`), {KS}, EXCLUDE history"
             found = session.sql(f"SELECT recall FROM ML.EVALUATE({call})").arrow().column(0).to_pylist()
             yield f"| {what} | {' | '.join(f'{one:.4f}' for one in found)} | {seconds:.0f} s |"
@@ -123,6 +127,6 @@ def lines(folder: Path, passes: int, seed: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    folder, *rest = sys.argv[1:]
-    for text in lines(Path(folder), int(rest[0]) if rest else 5, int(rest[1]) if rest[1:] else 7):
+    folder, log, *rest = sys.argv[1:]
+    for text in lines(Path(folder), log, int(rest[0]) if rest else 5, int(rest[1]) if rest[1:] else 7, rest[2:]):
         print(text, flush=True)
