@@ -24,6 +24,8 @@ HALF = np.uint64(32)
 CODES = np.int64(1 << 31)  # more than there are of a chunk
 UPPER = np.uint64(0xFFFFFFFF00000000)
 LARGEST_TABLE = 1 << 28  # bytes
+SHORT = 8
+"""Items of a history whose pairs count whole; of a longer one of n items each counts sqrt(SHORT / n)."""
 
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int64]
@@ -35,7 +37,8 @@ class Pairs(Augment):
     beside all slots, as those of a further multi-valued one.
 
     Of rows that other augments add, pairs that no row of the chunk has make no features: what never went together needs no
-    weight against it.
+    weight against it. Pairs of a long history count less, so that an update moves its score no further than that of a short
+    one; for one user that does not change how items are ranked.
 
     Attributes:
         item, history: where the slots stand among the categorical and among the multi-valued ones.
@@ -72,6 +75,12 @@ def pair_keys(items: Keys, had: Keys) -> Keys:
     return (items & UPPER) | (had >> HALF)
 
 
+def shares(lengths: Numbers) -> NDArray[np.float32]:
+    """Return what each pair of a history counts."""
+    found: NDArray[np.float32] = np.sqrt(SHORT / np.maximum(lengths, SHORT)).astype(np.float32)
+    return found
+
+
 def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: KnownPairs | None = None) -> Chunk:
     """Return a chunk whose rows have pairs instead of an item and a history, and the intercept, or pairs beside all they have.
 
@@ -86,7 +95,8 @@ def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: KnownPairs | None
     about, had = np.divmod(distinct, CODES)
     keys = pair_keys(chunk.keys[about], chunk.keys[had])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(chunk.weight)))]).astype(np.int64)
-    bag = Bag(inverse.astype(np.int32), chunk.bags[pairs.history].weights[kept], offsets)
+    share = shares(np.diff(chunk.bags[pairs.history].offsets))
+    bag = Bag(inverse.astype(np.int32), (chunk.bags[pairs.history].weights * share[rows])[kept], offsets)
     if pairs.beside:
         chunk, codes = chunk.with_features(keys, np.full(len(keys), PAIRS_NUMBER, np.uint16))
         return chunk._replace(bags=(*chunk.bags, bag._replace(codes=codes[bag.codes])))

@@ -30,7 +30,7 @@ class SlrmOptions:
     )
     alpha: float = option(
         0.5,
-        "learning rate; lower it for long logs, and to 0.1 for histories of hundreds",
+        "learning rate; lower it for long logs",
         minimum=0,
         open_minimum=True,
         optimizer=True,
@@ -40,7 +40,9 @@ class SlrmOptions:
 
 
 def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
-    """Learn sparse weights of ordered pairs of items from a stream: score = b + sum over the history of w(had, item).
+    """Learn sparse weights of ordered pairs of items from a stream: score = b + share x sum over the history of w(had, item).
+
+    The share of a history of n items is sqrt(8 / n), 1 of up to 8: so one rate does for short histories and for long ones.
 
     A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not taken,
     unless the user has them, as WITH (share = (history AS item)) shows, with the pairs that other rows have; then no item

@@ -118,7 +118,9 @@ class Model:
             item, had = inputs[pairs["item"]][:, None], inputs[pairs["history"]]
             both = (item & ~np.int64(0xFFFFFFFF)) | ((had >> 32) & 0xFFFFFFFF)
             both = np.where((item == had) | (item == self.absent) | (had == self.absent), self.absent, both)
-            return {pairs["history"]: self.find(both), f"{pairs['history']}.weight": (both != self.absent).astype(np.float32)}
+            share = np.sqrt(pairs["short"] / np.maximum((had != self.absent).sum(axis=1, keepdims=True), pairs["short"]))
+            weights = ((both != self.absent) * share).astype(np.float32)
+            return {pairs["history"]: self.find(both), f"{pairs['history']}.weight": weights}
         masks: dict[str, list[str]] = {}
         for name, slot in self.slots.items():
             if slot["input"] in ("key", "keys", "sequence"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...algorithms.augments.pairs import SHORT
 from ...algorithms.base import Algorithm, Packaged
 from ..images.layout import PAGE
 from ..images.tables import FileOfTables
@@ -50,7 +51,7 @@ def described(
         by_name[number.name]["keys"], dense = dense[: max(number.size, 1)], dense[max(number.size, 1) :]
     statistics = zip(columns.continuous, scales.slots.mean.tolist(), deviation(scales.slots).tolist(), strict=True)
     pairs = interface.pairs
-    scalar, bags = columns.scalar, columns.bags
+    learned = None if pairs is None else {"item": columns.scalar[pairs.item].name, "history": columns.bags[pairs.history].name}
     return {
         "format": FORMAT,
         "xpsql": manifest.xpsql,
@@ -72,7 +73,7 @@ def described(
             for mean, spread in zip(scales.labels.mean.tolist(), deviation(scales.labels).tolist(), strict=True)
         ],
         "sums": None if algorithm.sums is None or columns.offered else algorithm.sums._asdict(),
-        "pairs": None if pairs is None else {"item": scalar[pairs.item].name, "history": bags[pairs.history].name},
+        "pairs": None if learned is None else {**learned, "short": SHORT},
         "packaged": isinstance(algorithm.learns, Packaged),
         "transform": manifest.transform,
     }

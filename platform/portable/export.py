@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.augments.pairs import shares
 from ...algorithms.base import Algorithm, Packaged
 from ...warehouse.durable import storing
 from ...warehouse.package import read_package
@@ -134,6 +135,8 @@ class PortableModel:
             there = keys != self.absent
             if keys.ndim > 1:
                 found[f"{name}.weight"] = self.inputs.get(f"{name}.weight", there.astype(np.float32)) * there
+                if self.interface.pairs is not None:
+                    found[f"{name}.weight"] *= shares((self.inputs[name] != self.absent).sum(axis=1))[:, None]
         for group in self.interface.groups:
             masks = [self.inputs[one.name] != self.absent for one in group]
             found[f"{group[0].name}.mask"] = np.any(masks, axis=0)

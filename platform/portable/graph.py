@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...algorithms.augments.pairs import SHORT
 from ..images.layout import PAGE, PLACES, RowsLayout
 from ..input.scaling import LIMIT, Scales, deviation
 from .core import OPSET, Core
@@ -220,13 +221,21 @@ def slots_of_keys(build: GraphBuilder, interface: Interface, absent: int) -> Slo
     nothing, weights, masks = build.constant(absent), [], []
     bags = [bag.name if interface.pairs is None else paired(build, interface, bag, nothing) for bag in interface.of_kind(BAG)]
     for bag, keys in zip(interface.of_kind(BAG), bags, strict=True):
-        there = build.cast(build.add("Not", build.add("Equal", keys, nothing)), "FLOAT")
+        there = present(build, keys, nothing)
+        if interface.pairs is not None:
+            short = build.constant(SHORT, np.float32)
+            length = build.add("ReduceSum", present(build, bag.name, nothing), build.constant([1]))
+            there = build.add("Mul", there, build.add("Sqrt", build.add("Div", short, build.add("Max", length, short))))
         weights.append(build.add("Mul", there, f"{bag.name}.weight") if bag.name in interface.weighted else there)
     laid = laid_slots(build, interface, bags)
     for j, _ in enumerate(interface.groups):
         there = build.cast(build.add("Not", build.add("Equal", laid[f"history_{j}"], nothing)), "INT8")
         masks.append(build.cast(build.add("ReduceMax", there, build.constant([0]), keepdims=0), "BOOL"))
     return SlotNames(laid, weights, masks)
+
+
+def present(build: GraphBuilder, keys: str, nothing: str) -> str:
+    return build.cast(build.add("Not", build.add("Equal", keys, nothing)), "FLOAT")
 
 
 def laid_slots(build: GraphBuilder, interface: Interface, bags: Sequence[str]) -> dict[str, str]:

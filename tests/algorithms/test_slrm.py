@@ -62,10 +62,11 @@ def test_a_row_is_scored_by_its_pairs(session: xpsql.Session, tmp_path: Path) ->
     session.sql(TRAIN.format("", path))
     scores = {(row["item"], row["related"]): row["score"] for row in session.sql(RELATED.format(path)).arrow().to_pylist()}
     (bias,) = session.sql("SELECT weight FROM ML.WEIGHTS(MODEL m) WHERE slot = '(intercept)'").arrow()["weight"].to_pylist()
-    row = "SELECT 'i3' AS item, array('i2', 'i30', 'i3', 'new') AS history"
-    found = session.sql(f"SELECT predicted_label AS p FROM ML.PREDICT(MODEL m, ({row}))").arrow()["p"][0].as_py()
-    total = bias + scores["i2", "i3"] + scores.get(("i30", "i3"), 0)
-    assert found == pytest.approx(1 / (1 + np.exp(-total)), rel=1e-4)
+    total = scores["i2", "i3"] + scores.get(("i30", "i3"), 0)
+    for length, share in ((4, 1), (8, 1), (32, 0.5)):
+        row = f"SELECT 'i3' AS item, concat(array('i2', 'i30', 'i3', 'new'), array_repeat('new', {length - 4})) AS history"
+        found = session.sql(f"SELECT predicted_label AS p FROM ML.PREDICT(MODEL m, ({row}))").arrow()["p"][0].as_py()
+        assert found == pytest.approx(1 / (1 + np.exp(-bias - share * total)), rel=1e-4)
 
 
 def test_items_of_a_history_may_have_weights(session: xpsql.Session, tmp_path: Path) -> None:

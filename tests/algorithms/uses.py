@@ -32,7 +32,10 @@ SPECIAL = {
     "din": Use("(target = (item), history = (tags), dim = 4, hidden = (8), attention = (8))"),
     "network": Use(f"(file = '{NETWORK}', dim = 4)"),
     "dien": Use("(auxiliary = 0, target = (item), history = (tags), dim = 4, hidden = (8), attention = (8))"),
-    "slrm": Use("(negatives = 3, l1 = 0.01)", "1 AS label, user AS item, tags AS history"),
+    "slrm": Use(
+        "(negatives = 3, l1 = 0.01)",
+        "1 AS label, user AS item, concat(tags, tags, tags, tags, tags, tags, tags, tags, tags) AS history",
+    ),
     "two_tower": Use(
         "(dim = 8, item_dropout = 0, query = (user, tags), item = (item, price, vector))", "user, item, price, tags, vector"
     ),
