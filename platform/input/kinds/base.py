@@ -8,8 +8,8 @@ here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ....algorithms.chunk import Bag, VectorArrays
 from ..slot import Slot
 from ..vocabulary import Codes, Vocabulary, keys_of
+
+T = TypeVar("T", bound=np.generic)
 
 
 class Encoding(NamedTuple):
@@ -96,13 +98,13 @@ class BagKind(Kind):
 
     @abstractmethod
     def values(self, piece: pa.Array) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
-        """Return the values of an array, their weights (NaN where there is none), and the row of each; NULL rows have none."""
+        """Return the values of an array, their weights (NaN where there is none), and how many each row has, int64[rows]."""
 
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Bag:
         """Return the values of a column; NULL values and those without a finite weight are absent."""
         codes, weights, lengths = [], [], []
         for piece in column.chunks:
-            values, value_weights, numbers = self.values(piece)
+            values, value_weights, own = self.values(piece)
             dictionary = values.dictionary_encode()
             first = encoding.add(keys_of(dictionary.dictionary, slot), slot)
             indices = dictionary.indices.fill_null(0).to_numpy(zero_copy_only=False)
@@ -110,16 +112,18 @@ class BagKind(Kind):
             if dictionary.null_count:
                 keep &= dictionary.is_valid().to_numpy(zero_copy_only=False)
             if not keep.all():
-                indices, value_weights, numbers = indices[keep], value_weights[keep], numbers[keep]
+                rows = np.repeat(np.arange(len(own)), own)[keep]
+                indices, value_weights, own = indices[keep], value_weights[keep], np.bincount(rows, minlength=len(own))
             codes.append(np.add(indices, np.int32(first), dtype=np.int32, casting="unsafe"))
             weights.append(value_weights)
-            lengths.append(np.bincount(numbers, minlength=len(piece)))
-        joined = np.concatenate(lengths) if lengths else np.zeros(0, np.int64)
-        return Bag(
-            np.concatenate(codes) if codes else np.empty(0, np.int32),
-            np.concatenate(weights) if weights else np.empty(0, np.float32),
-            np.concatenate([[0], np.cumsum(joined)]).astype(np.int64),
-        )
+            lengths.append(own)
+        offsets = np.concatenate([[0], np.cumsum(joined(lengths, np.int64))]).astype(np.int64)
+        return Bag(joined(codes, np.int32), joined(weights, np.float32), offsets)
+
+
+def joined(parts: Sequence[NDArray[T]], kind: type[T]) -> NDArray[T]:
+    """Return arrays one after the other; one alone as it is, which may be large."""
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
 class Lines(NamedTuple):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ...spark_types import is_category
 from .base import BagKind
-from .types import is_list
+from .types import is_list, lengths_of
 
 
 class Multi(BagKind):
@@ -22,7 +22,7 @@ class Multi(BagKind):
 
     def values(self, piece: pa.Array) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
         values = piece.flatten()
-        return values, np.ones(len(values), np.float32), piece.value_parent_indices().to_numpy(zero_copy_only=False)
+        return values, np.ones(len(values), np.float32), lengths_of(piece)
 
 
 MULTI = Multi()

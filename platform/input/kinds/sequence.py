@@ -10,7 +10,7 @@ from ...spark_types import is_category
 from ..slot import Slot
 from ..vocabulary import ABSENT, keys_of
 from .base import Elements, Encoding, SequenceKind
-from .types import is_list
+from .types import is_list, lengths_of
 
 
 class Sequence(SequenceKind):
@@ -34,7 +34,7 @@ class Sequence(SequenceKind):
     def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:
         codes, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
         for piece in column.chunks:
-            long = piece.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            long = lengths_of(piece)
             values = last_of(elements_of(piece, slot.field), long, slot.length)
             dictionary = values.dictionary_encode()
             first = encoding.add(keys_of(dictionary.dictionary, slot), slot)

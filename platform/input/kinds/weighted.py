@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ...spark_types import is_category
 from ..numbers import floats
 from .base import BagKind
-from .types import is_weight
+from .types import is_weight, lengths_of
 
 
 class Weighted(BagKind):
@@ -27,14 +27,14 @@ class Weighted(BagKind):
 
 
 def flatten_map(piece: pa.MapArray) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
-    """Return the keys, values (NaN where NULL) and row numbers of a map column's entries."""
+    """Return the keys and values (NaN where NULL) of a map column's entries, and how many each row has."""
     entries = pa.ListArray.from_arrays(piece.offsets, pa.StructArray.from_arrays([piece.keys, piece.items], ["k", "v"]))
     if piece.null_count:
         import pyarrow.compute as pc  # takes 40 ms, and few columns need it
 
         entries = pc.if_else(piece.is_valid(), entries, pa.scalar([], entries.type))
     flat = entries.flatten()
-    return flat.field("k"), floats(flat.field("v")), entries.value_parent_indices().to_numpy(zero_copy_only=False)
+    return flat.field("k"), floats(flat.field("v")), lengths_of(entries)
 
 
 WEIGHTED = Weighted()
