@@ -22,6 +22,9 @@ CORES_PER_WORKER = 2
 ROWS_PER_TASK = 200_000
 ROWS_PER_THREAD = 500_000
 """Another worker in this process is worth the loss of determinism from so many rows on: about two seconds of work."""
+ROWS_PER_LEARNER_OF_VECTORS = 2_000_000
+"""The same of an algorithm that takes no large batches: what workers know too late of each other's updates costs vectors and
+layers accuracy (docs/scaling.md, Large batches)."""
 ROWS_PER_SHARD = 1_000_000
 BYTES_PER_SHARD = 64 * 2**20
 WHOLE_ROWS = 1 << 16
@@ -127,6 +130,8 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
     """
     passes = 1 if plan.validate is not None or offers else plan.settings.passes  # those are dealt one at a time
     each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
+    if algorithm.serves and not algorithm.large_batches:
+        each = ROWS_PER_LEARNER_OF_VECTORS
     places = fitting(places, plan.settings, sum(rows), len(rows) * passes, each)
     if not algorithm.serves and offers:
         return Sizes(batch_size(plan.settings, sum(rows), 1, large=True, least=1), Places(0, plan.settings.workers or 1))

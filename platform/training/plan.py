@@ -50,7 +50,8 @@ class Settings:
     workers: int | None = option(
         None,
         "workers that learn in parallel, each with a thread that prefetches; with one, results are deterministic; by default "
-        "by cores and rows: in one process one for each two cores and 500,000 rows, and one with ssp, bsp and hybrid",
+        "by cores and rows: in one process one for each two cores and 500,000 rows, 2,000,000 of fm and networks, and one with "
+        "ssp, bsp and hybrid",
         minimum=1,
         maximum=4096,
     )

@@ -86,5 +86,8 @@ def test_a_training_in_one_process_takes_its_cores_where_it_has_the_rows(
         for _ in range(3):  # each is a file, and a split of its own
             session.sql("INSERT INTO log SELECT CAST(id % 3 = 0 AS INT), id % 40 FROM range(1000)")
         session.sql("TRAIN MODEL m USING xftrl LABEL click AS SELECT * FROM log")
-    manifest = Models(tmp_path).version("m").manifest
-    assert (manifest.workers, manifest.examples) == (3, 4600)
+        monkeypatch.setattr(parallelism, "ROWS_PER_LEARNER_OF_VECTORS", 4000)
+        session.sql("TRAIN MODEL vectors USING fm LABEL click AS SELECT * FROM log")
+    for name, workers in (("m", 3), ("vectors", 2)):
+        manifest = Models(tmp_path).version(name).manifest
+        assert (manifest.workers, manifest.examples) == (workers, 4600)
