@@ -25,7 +25,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import xpsql
+from benchmarks.auc import auc
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.metrics.groups import gauc
 
 LONGEST = 50
 PASSES = {"kuairand": 2, "grocery": 2, "games": 2, "kuairand-tasks": 3}
@@ -158,35 +160,41 @@ def rows_of(log: str, folder: Path, results: Path) -> list[Path]:
 
 
 def measure(log: str, name: str, using: str, seed: int, train: Path, test: Path) -> dict[str, object]:
-    """Train a model in a warehouse of its own, and return its test AUC after each pass, of several labels the last one's."""
+    """Train a model in a warehouse of its own, and return its test AUC after each pass, and the mean within users; of several
+    labels the last one's."""
     pairs = ", ".join(f"{one} AS {other}" for other, one in zip(*FIELDS[log], strict=True))
-    found, began = [], time.process_time()
+    found, began, label = [], time.process_time(), "long" if log == "kuairand-tasks" else "label"
     with xpsql.connect(train.with_name(f"warehouse-{log}"), reporter=SilentReporter()) as session:
         source = f"SELECT * FROM parquet.`{train}`"
-        labels = ("long IGNORE (click)" if "alone" in name else "click, long") if log == "kuairand-tasks" else "label"
+        labels = label if label == "label" else "long IGNORE (click)" if "alone" in name else "click, long"
         settings = f"share = ({pairs}), seed = {seed}"
         session.sql(f"TRAIN OR REPLACE MODEL m USING {using} LABEL {labels} WITH ({settings}) AS {source}")
         for again in range(PASSES[log]):
             if again:
                 session.sql(f"CONTINUE MODEL m AS {source}")
-            rows = session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{test}`))").arrow().to_pylist()
-            found.append(rows[-1]["auc"])
-    return {"log": log, "model": name, "seed": seed, "auc": found, "seconds": time.process_time() - began}
+            predicted = f"ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{test}`))"
+            scored = session.sql(f"SELECT user, {label} AS label, predicted_{label} AS score FROM {predicted}").arrow()
+            users = np.unique(scored["user"].to_numpy(), return_inverse=True)[1]
+            truth, scores = scored["label"].to_numpy(), scored["score"].to_numpy()
+            found.append((auc(truth == 1, scores), gauc(users, truth, scores)))
+    by_pass = dict(zip(("auc", "gauc"), zip(*found, strict=True), strict=True))
+    return {"log": log, "model": name, "seed": seed, **by_pass, "seconds": time.process_time() - began}
 
 
 def reported(results: Path) -> None:
     """Print the means over seeds."""
-    found = defaultdict[tuple[str, str], list[tuple[list[float], float]]](list)
+    found = defaultdict[tuple[str, str], list[tuple[list[float], float, list[float]]]](list)
     for line in results.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
-        found[one["log"], one["model"]].append((one["auc"], one["seconds"]))
+        found[one["log"], one["model"]].append((one["auc"], one["seconds"], one.get("gauc", [])))
     for (log, name), runs in found.items():
         auc = np.array([run[0] for run in runs])
         spread = " ".join(f"{mean:.4f}" for mean in auc.mean(axis=0)), auc.max(axis=1).std()
         print(
             f"{log:9} {name:26} {spread[0]}  best {auc.max(axis=1).mean():.4f} +- {spread[1]:.4f}, {len(runs)} seeds, ", end=""
         )
-        print(f"{np.mean([run[1] for run in runs]):.0f} CPU seconds")
+        within = " ".join(f"{mean:.4f}" for mean in np.mean([run[2] for run in runs], axis=0))
+        print(f"{np.mean([run[1] for run in runs]):.0f} CPU seconds, within users {within}")
 
 
 def main(folder: Path, results: Path, logs: list[str], seeds: int) -> None:
