@@ -30,10 +30,11 @@ from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.metrics.groups import gauc
 
 LONGEST = 50
-PASSES = {"kuairand": 2, "grocery": 2, "games": 2, "kuairand-tasks": 3}
+PASSES = {"kuairand": 2, "kuairand-booster": 2, "grocery": 2, "games": 2, "kuairand-tasks": 3}
 SIZES = "dim = 16, hidden = (128, 64), vector_learning_rate = 0.1"
 FIELDS = {
     "kuairand-tasks": ((), ()),
+    "kuairand-booster": ((), ()),
     "kuairand": (("video",), ("seen",)),
     "grocery": (("item", "category"), ("bought", "bought_categories")),
     "games": (("item",), ("bought",)),
@@ -119,7 +120,7 @@ def tasks(folder: Path) -> tuple[pa.Table, pa.Table]:
     return table[:cut], table[cut:]
 
 
-LOGS = {"kuairand": kuairand, "grocery": grocery, "games": games, "kuairand-tasks": tasks}
+LOGS = {"kuairand": kuairand, "kuairand-booster": kuairand, "grocery": grocery, "games": games, "kuairand-tasks": tasks}
 
 
 def models(log: str) -> dict[str, str]:
@@ -135,6 +136,12 @@ def models(log: str) -> dict[str, str]:
                 f"multi_task (base = mmoe{more})": f"multi_task (base = mmoe{more})"
                 for more in ("", ", hidden = (32)", f", {small}")
             },
+        }
+    if log == "kuairand-booster":
+        return {
+            "xnn (hidden = (16))": "xnn (hidden = (16))",
+            "xnn (hidden = (16), booster = (512, 256, 128))": "xnn (hidden = (16), booster = (512, 256, 128))",
+            "xnn (hidden = (512, 256, 128))": "xnn (hidden = (512, 256, 128))",
         }
     target, history = (", ".join(names) for names in FIELDS[log])
     held = f"target = ({target}), history = ({history}), length = {LONGEST}, {SIZES}"

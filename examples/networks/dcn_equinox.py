@@ -17,6 +17,7 @@ class Dcn(eqx.Module):
     down: list[eqx.nn.Linear]
     up: list[eqx.nn.Linear]
     hidden: list[eqx.nn.Linear]
+    cross_out: eqx.nn.Linear
     out: eqx.nn.Linear
     dropout: eqx.nn.Dropout
 
@@ -30,13 +31,14 @@ class Dcn(eqx.Module):
         dropout: float = 0.0,
         key: jax.Array,
     ):
-        keys = iter(jax.random.split(key, 2 * cross + len(hidden) + 1))
-        width, sizes = features.width, (features.width, *hidden)
+        keys = iter(jax.random.split(key, cross + len(hidden) + 1))
+        width, sizes, zeros = features.width, (features.width, *hidden), jax.nn.initializers.zeros
         low = min(rank, width)
-        self.down = [eqx.nn.Linear(width, low, use_bias=False, key=next(keys)) for _ in range(cross)]
-        self.up = [zeros(eqx.nn.Linear(low, width, key=next(keys))) for _ in range(cross)]
-        self.hidden = [eqx.nn.Linear(*pair, key=next(keys)) for pair in itertools.pairwise(sizes)]
-        self.out = eqx.nn.Linear(width + sizes[-1], len(features.labels), key=next(keys))
+        self.down = [drawn(next(keys), width, low, use_bias=False) for _ in range(cross)]
+        self.up = [drawn(key, low, width, zeros) for _ in range(cross)]
+        self.hidden = [drawn(next(keys), *pair) for pair in itertools.pairwise(sizes)]
+        self.cross_out = drawn(key, width, len(features.labels), zeros)
+        self.out = drawn(next(keys), sizes[-1], len(features.labels))
         self.dropout = eqx.nn.Dropout(dropout)
 
     def __call__(self, x, key=None):
@@ -47,8 +49,9 @@ class Dcn(eqx.Module):
             crossed = first * up(down(crossed)) + crossed
         for layer, own in zip(self.hidden, keys, strict=True):
             deep = self.dropout(jax.nn.relu(layer(deep)), key=own)
-        return self.out(jnp.concatenate([crossed, deep])) + x.wide
+        return self.cross_out(crossed) + self.out(deep) + x.wide
 
 
-def zeros(layer):
-    return jax.tree.map(jnp.zeros_like, layer)
+def drawn(key, inputs, units, kernel=jax.nn.initializers.he_uniform(in_axis=1, out_axis=0), **more):  # noqa: B008
+    layer = eqx.nn.Linear(inputs, units, key=key, **more)
+    return jax.tree.map(lambda leaf: kernel(key, leaf.shape) if leaf.ndim == 2 else jnp.zeros_like(leaf), layer)
