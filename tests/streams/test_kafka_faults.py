@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource
 
 import xpsql
@@ -144,6 +144,34 @@ def test_brokers_that_are_gone_are_an_error_before_anything_starts(
         pytest.raises(DataError, match=rf"No broker of {faulty.bootstrap} answers for topic {topic}: .* Check that they run"),
     ):
         train(session, stream(faulty, topic))
+
+
+class Refusing:
+    """A client to which brokers refuse to say offsets at first."""
+
+    def __init__(self, real: Any, errors: list[int]) -> None:
+        self._real, self._errors = real, errors
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        if self._errors:
+            raise KafkaException(KafkaError(self._errors.pop()))
+        found: list[TopicPartition] = self._real.offsets_for_times(asked, timeout=timeout)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+def test_offsets_are_asked_for_again_where_connections_break(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic, made = produced(broker, 10), reading.consumer
+    settings = ClientSettings({"bootstrap.servers": broker.bootstrap})
+    errors = [KafkaError._TRANSPORT, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._DESTROY_BROKER]
+    monkeypatch.setattr(reading, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(reading, "consumer", lambda *given: Refusing(made(*given), errors))
+    assert offsets(settings, topic) == {0: (0, 10)}
+    errors.append(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(DataError, match="Topic authorization failed"):
+        offsets(settings, topic)
 
 
 def test_brokers_that_stay_silent_end_the_reading(faulty: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,32 +112,39 @@ def offsets(settings: ClientSettings, topic: str) -> dict[int, Offsets]:
 
 
 def watermarks(client: Consumer, topic: str, numbers: Sequence[int], deadline: float) -> dict[int, Offsets]:
-    """Return the offsets of partitions, in one request for each end; while one has no leader, as after a broker's failure, try
-    again until a deadline.
+    """Return the offsets of partitions, in one request for each end; where a partition has no leader, or a broker breaks its
+    connections, try again until a deadline.
 
     Raises:
-        KafkaException: they are not known by then.
+        KafkaException: they are not known by then, or may not be known.
     """
-    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException
 
-    leaderless = (KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
     while True:
         try:
-            ends = []
-            for end in (OFFSET_BEGINNING, OFFSET_END):
-                asked = [TopicPartition(topic, number, end) for number in numbers]  # they stand for times, too
-                found = client.offsets_for_times(asked, timeout=max(1.0, deadline - time.monotonic()))
-                for one in found:
-                    if one.error is not None:
-                        raise KafkaException(one.error)
-                ends.append({one.partition: one.offset for one in found})
-            low, high = ends
+            low, high = (offsets_at(client, topic, numbers, end, deadline) for end in (OFFSET_BEGINNING, OFFSET_END))
             return {number: Offsets(low[number], high[number]) for number in numbers}
         except KafkaException as error:
-            if error.args[0].code() not in leaderless or time.monotonic() > deadline:
+            if time.monotonic() > deadline or error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise
-            client.list_topics(topic, timeout=max(1.0, deadline - time.monotonic()))
             time.sleep(AGAIN_SECONDS)
+            with contextlib.suppress(KafkaException):  # the next try says what is wrong
+                client.list_topics(topic, timeout=max(1.0, deadline - time.monotonic()))
+
+
+def offsets_at(client: Consumer, topic: str, numbers: Sequence[int], end: int, deadline: float) -> dict[int, int]:
+    """Return the offsets at one end of partitions: ends stand for times.
+
+    Raises:
+        KafkaException: one is not known.
+    """
+    from confluent_kafka import KafkaException, TopicPartition
+
+    asked = [TopicPartition(topic, number, end) for number in numbers]
+    found = client.offsets_for_times(asked, timeout=max(1.0, deadline - time.monotonic()))
+    if (wrong := next((one.error for one in found if one.error is not None), None)) is not None:
+        raise KafkaException(wrong)
+    return {one.partition: one.offset for one in found}
 
 
 def is_compacted(settings: ClientSettings, topic: str) -> bool:
