@@ -16,6 +16,7 @@ from ..errors import StatementError, suggestion
 from ..input.columns import Columns
 from ..input.items import check_items
 from ..input.slots import matched
+from ..spark_types import type_words
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -95,8 +96,8 @@ def had_columns(
         column = rows.field(own[exclude.lower()])
         if not (is_array(column.type) and alike(column.type.value_type, item.type)):
             raise StatementError(
-                f"EXCLUDE expects an array of items that a row has, of {item.type} as {item.name} is in ITEMS; "
-                f"{column.name} is {column.type}. Use collect_list, array() or CAST."
+                f"EXCLUDE expects an array of items that a row has, of {type_words(item.type)} as {item.name} is in ITEMS; "
+                f"{column.name} is {type_words(column.type)}. Use collect_list, array() or CAST."
             )
         return (column.name,)
     slots = [columns.bags[pairs.history] for pairs in pairs_of(algorithm.learns)]
