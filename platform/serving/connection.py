@@ -92,7 +92,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def __init__(self, all_of_them: Connections) -> None:
         self._all, self._parser = all_of_them, httptools.HttpRequestParser(self)
-        self._url, self._headers, self._pieces = b"", dict[str, str](), list[bytes]()
+        self._url, self._headers, self._body = b"", dict[str, str](), bytearray()
         self._head = self._size = 0
         self._asked, self._since = deque[Asked](), time.monotonic()
         self._receives_body = self._answers = self._blocked = self._deaf = self._ended = False
@@ -163,15 +163,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._size += len(body)
         self._all.hold(len(body))
         self._all.service.limits.check_body(self._size)
-        self._pieces.append(body)
+        self._body += body  # not a list of pieces, of which a chunk of one byte would be one
 
     def on_message_complete(self) -> None:
         url = self._url if self._url.startswith(b"/") else httptools.parse_url(self._url).path or b""
         path = url.partition(b"?")[0].decode("latin-1")
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         method, keeps = self._parser.get_method().decode("latin-1"), self._parser.should_keep_alive()
-        self._asked.append(Asked(method, path, self._headers, body, keeps))
-        self._url, self._headers, self._pieces = b"", {}, []
+        self._asked.append(Asked(method, path, self._headers, bytes(self._body), keeps))
+        self._url, self._headers, self._body = b"", {}, bytearray()
         self._size, self._head, self._receives_body = 0, 0, False
 
     # Time, and the end.
@@ -213,7 +212,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _refuse(self, error: RequestError) -> None:
         """Answer with an error after what was asked before, and read no further: where the next request begins is not known."""
         self._all.held -= self._size
-        self._size, self._receives_body, self._deaf, self._pieces = 0, False, True, []
+        self._size, self._receives_body, self._deaf, self._body = 0, False, True, bytearray()
         self._asked.append(Asked("", "", {}, b"", keeps=False, refusal=error))
 
     def _answer(self) -> None:

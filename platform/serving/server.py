@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BACKLOG = 1024
 CONNECTIONS = 8192
+HANDSHAKE_SECONDS = 10
+"""In which a client has to say by which keys TLS goes on; it is no connection of ours before."""
 LOOK_SECONDS = 1.0
 STOP_SECONDS = 0.02
 
@@ -84,12 +86,18 @@ def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> 
 
 
 async def answer(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
-    from .connection import Connections, HttpConnection
+    from .connection import CLOSE_SECONDS, Connections, HttpConnection
 
     loop, connections = asyncio.get_running_loop(), Connections(service, listening.threads, CONNECTIONS)
     try:
         server = await loop.create_server(
-            lambda: HttpConnection(connections), listening.host, listening.port, backlog=BACKLOG, ssl=listening.tls
+            lambda: HttpConnection(connections),
+            listening.host,
+            listening.port,
+            backlog=BACKLOG,
+            ssl=listening.tls,
+            ssl_handshake_timeout=None if listening.tls is None else HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=None if listening.tls is None else CLOSE_SECONDS,
         )
     except OSError as error:
         message = f"The service cannot listen at {listening.address}: {error}. Give another --port or --host."

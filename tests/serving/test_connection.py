@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import threading
+import tracemalloc
 from collections.abc import Mapping
 from typing import Any
 
@@ -202,6 +203,26 @@ def test_clients_have_a_deadline_and_take_so_much_memory_at_once(monkeypatch: py
         for one, _ in (silent, slow, long, many):
             one.connection_lost(None)
         assert not every.open
+
+    asyncio.run(meet())
+
+
+def test_a_body_in_small_chunks_takes_no_more_memory_than_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = 100_000
+    monkeypatch.setattr(Echo, "limits", RequestLimits(body_bytes=2 * chunks))
+
+    async def meet() -> None:
+        one, transport = connected(connections())
+        receive(one, CHUNKED)
+        tracemalloc.start()
+        try:
+            for _ in range(chunks // 1000):
+                receive(one, 1000 * b"2\r\nab\r\n")
+            assert tracemalloc.get_traced_memory()[1] < 10 * chunks
+        finally:
+            tracemalloc.stop()
+        receive(one, b"0\r\n\r\n")
+        assert Answers(transport.written).found == [(200, ["POST", "/c", "ab" * chunks])]
 
     asyncio.run(meet())
 
