@@ -6,5 +6,9 @@ def set_threads(count: int) -> None:
     """Let so many threads of this process work on a call at once, the calling one included; 1 until it is set.
     What comes out is the same."""
 
+def keep_freed(bytes: int) -> None:
+    """Let the C library keep so many bytes that are freed for what is allocated next, in place of giving them back to the
+    system, and take large arrays from them, too. Without effect where the library is not glibc."""
+
 def calls() -> dict[str, Any]:
     """Return the calls by name, each as a capsule that jax.ffi registers."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import platform
 import pwd
+import resource
 
 import jax
 import pytest
 
 from xpsql.algorithms.layers import _lookups
 from xpsql.platform.training import compiled
-from xpsql.platform.training.compiled import keep_compiled, share_work
+from xpsql.platform.training.compiled import keep_compiled, prepare_jax, share_work
 
 
 def test_a_user_without_a_home_keeps_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +34,17 @@ def test_native_code_has_at_least_one_thread_and_not_too_many(
     monkeypatch.setattr(_lookups, "set_threads", heard.append)
     share_work(threads)
     assert heard == [reported]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep what they free as they like")
+def test_memory_that_a_step_frees_is_used_by_the_next_one() -> None:
+    prepare_jax()
+    pages = (64 << 20) // resource.getpagesize()
+
+    def new_pages() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        assert len(b"x" * (64 << 20)) > pages
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    new_pages()
+    assert new_pages() < pages / 10

@@ -1,7 +1,12 @@
 // Rows of a matrix by index, summed over examples, and the gradients of that: what XLA does element by element on CPUs.
 // Each function is a custom call of XLA; the mathematics, and the same in JAX, is algorithms/layers/lookups.py.
 #include <nanobind/nanobind.h>
+#include <stdlib.h>  // which defines __GLIBC__ where there is one
 #include <xla/ffi/api/ffi.h>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <cstdint>
 #include <cstring>
@@ -268,6 +273,15 @@ XLA_FFI_DEFINE_HANDLER(project_handler, project, ffi::Ffi::Bind().Arg<Floats>().
 XLA_FFI_DEFINE_HANDLER(project_gradients_handler, project_gradients,
                        ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Arg<Floats>().Ret<Floats>().Ret<Floats>());
 
+void keep_freed(int bytes) {
+#ifdef __GLIBC__
+    mallopt(M_MMAP_MAX, 0);
+    mallopt(M_TRIM_THRESHOLD, bytes);
+#else
+    (void)bytes;
+#endif
+}
+
 }  // namespace
 
 }  // namespace xpsql
@@ -275,6 +289,7 @@ XLA_FFI_DEFINE_HANDLER(project_gradients_handler, project_gradients,
 NB_MODULE(_lookups, module) {
     module.doc() = "Look-ups of rows, and their gradients, as custom calls of XLA.";
     module.def("set_threads", [](size_t count) { xpsql::Team::get().set_threads(count); }, nb::arg("count"));
+    module.def("keep_freed", &xpsql::keep_freed, nb::arg("bytes"));
     module.def("calls", [] {
         nb::dict calls;
         const auto add = [&](const char* name, XLA_FFI_Handler* handler) {
