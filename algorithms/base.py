@@ -83,7 +83,8 @@ class Algorithm(metaclass=FormerArguments):
         multi_label: it learns several labels at once, num_labels of them.
         chained: a label can be 1 only where the one before it is, and its element of the intercept is its score given that one.
         logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
-        statistics: of rows that its functions see as `Inputs.statistics`: count, updates, shows, clicks; of the first table.
+        statistics: of rows that its functions see as `Inputs.statistics`: count, updates, shows, clicks, and age, the examples
+            since the first with the feature; of the first table.
         sums: how its scores are sums over features, as `learns` has them; None where they are more than that.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
         least_batch: examples per update of a short log, at least, where the statement does not say.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SUBJECT = Subject("USING", "two_tower")
 SMALLEST = 1e-12
 NEVER = -1e9
+UNKNOWN_ROWS = 4096
+"""Before an item was first taken, which tell that it is not taken often."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,12 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     A row says that a user took an item; where LABEL names a column, those do whose label is 1, and others are left out. Its
     loss contrasts its item with the items of the other rows of the batch (in-batch negatives):
 
-        s_ij = <q_i, v_j> / temperature - log(count_j),   loss_i = log(sum over j of exp(s_ij)) - s_ii
+        s_ij = <q_i, v_j> / temperature - log(share_j),   loss_i = log(sum over j of exp(s_ij)) - s_ii
 
-    count_j, of the item's first slot, undoes that frequent items are negatives more often (correction = 'logq'); the total
-    would not change the loss. With `negatives` = n, j is also one of n random items, and in place of count_j stands how often
-    item j is to be expected among all: rows x count_j / total + n / items. The same item in another row is no negative, nor is
+    share_j, of the rows since item j (its first slot) was first taken, and 4,096 more, those that took it, undoes that
+    frequent items are negatives more often (correction = 'logq'); an item that is new today is not rare for that. With
+    `negatives` = n, j is also one of n random items, and in place of share_j stands how often item j is to be expected among
+    all: rows x share_j + n / items. The same item in another row is no negative, nor is
     another row of the same user, where the first slot of the query is categorical. An item without its id, in a share
     `item_dropout` of updates, learns from its other slots alone, which is what a new one is scored by. Slots of several values
     are summed over the root of their number. What training reports as `mae` is the mean loss, which grows with the batch:
@@ -132,11 +135,10 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         taken, there = inputs.scalar[item[0]], inputs.weight > 0
         same = taken[:rows, None] == taken[None]
         if options.correction == "logq":
-            seen = (same & there[:rows, None]).sum(axis=0) + counted(inputs, taken)
-            if inputs.expected is not None:
-                total = there.sum() + counted(inputs, inputs.scalar[-1, :1])
-                seen = there.sum() * seen / jnp.maximum(total, 1) + inputs.expected[0]
-            scores -= jnp.log(jnp.maximum(seen, 1 if inputs.expected is None else SMALLEST))[None]
+            count, age = known(inputs, taken)
+            share = ((same & there[:rows, None]).sum(axis=0) + count) / (there.sum() + age + UNKNOWN_ROWS)
+            expected = share if inputs.expected is None else there.sum() * share + inputs.expected[0]
+            scores -= jnp.log(jnp.maximum(expected, SMALLEST))[None]
         others = (there | (jnp.arange(len(slots)) >= rows))[None] & ~same
         if query[0] < len(layout.scalar):
             user = inputs.scalar[query[0]]
@@ -159,15 +161,17 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         dense_optimizer=dense_optimizer,
         outputs={"vector": Output(query_vectors, vector=True), "item": Output(item_vectors, vector=True)},
         match=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
-        intercept=options.negatives > 0 and options.correction == "logq",  # whose count is the total
-        statistics=("count",) if options.correction == "logq" else (),
+        statistics=("count", "age") if options.correction == "logq" else (),
         least_batch=256,
     )
 
 
-def counted(inputs: Inputs, rows: jax.Array) -> jax.Array:
-    """Return how often the features of some rows occurred before the batch, 0 where that is not known."""
-    return jnp.zeros(rows.shape) if inputs.statistics is None else inputs.statistics[rows, 0]
+def known(inputs: Inputs, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return how often the features of some rows occurred before the batch, and in how many examples; 0 where that is not
+    known."""
+    if inputs.statistics is None:
+        return jnp.zeros(rows.shape), jnp.zeros(rows.shape)
+    return inputs.statistics[rows, 0], inputs.statistics[rows, 1]
 
 
 class SlotTower:

@@ -106,9 +106,7 @@ class Model:
             keys, weights = np.full(shape, self.absent, np.int64), np.zeros(shape, np.float32)
             for line, own in enumerate(features):
                 keys[line, : len(own)], weights[line, : len(own)] = [k for k, _ in own], [w for _, w in own]
-            found[name] = keys[:, 0] if slot["input"] == "key" else keys
-            if slot["input"] == "keys":
-                found[f"{name}.weight"] = weights
+            found |= {name: keys[:, 0] if slot["input"] == "key" else keys, f"{name}.weight": weights}
         return found
 
     def row_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,8 +117,8 @@ class Model:
             both = (item & ~np.int64(0xFFFFFFFF)) | ((had >> 32) & 0xFFFFFFFF)
             both = np.where((item == had) | (item == self.absent) | (had == self.absent), self.absent, both)
             share = np.sqrt(pairs["short"] / np.maximum((had != self.absent).sum(axis=1, keepdims=True), pairs["short"]))
-            weights = ((both != self.absent) * share).astype(np.float32)
-            return {pairs["history"]: self.find(both), f"{pairs['history']}.weight": weights}
+            found[f"{pairs['history']}.weight"] = ((both != self.absent) * share).astype(np.float32)
+            return found | {pairs["history"]: self.find(both)}
         masks: dict[str, list[str]] = {}
         for name, slot in self.slots.items():
             if slot["input"] in ("key", "keys", "sequence"):

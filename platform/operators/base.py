@@ -72,6 +72,7 @@ class Context(NamedTuple):
         draw: uint32[4], (seed, pass, split, batch): what anything random in a push is drawn from, beside the key, so that a
             replay draws the same; a version that continues another goes on with other splits.
         base_rate: float32, mean label of all examples pushed so far, this push included.
+        examples: float32, how many these are.
     """
 
     valid: jax.Array
@@ -88,6 +89,7 @@ class Context(NamedTuple):
     slot: jax.Array
     draw: jax.Array
     base_rate: jax.Array
+    examples: jax.Array
 
 
 class Column(NamedTuple):

@@ -165,7 +165,6 @@ class Shard:
                 tables[name] = TableState(layout_of(table.store.layout), table.since, whole, gone)
             state = State(
                 self.now,
-                self.pass_number,
                 self.examples,
                 self.positives,
                 dict(self.reports),
@@ -272,7 +271,7 @@ class Shard:
         """Count examples and those with a positive label, which give the base rate."""
         self.examples, self.positives = self.examples + examples, self.positives + positives
         for table in self.tables.values():
-            table.base_rate = self.positives / max(self.examples, 1)
+            table.base_rate, table.examples = self.positives / max(self.examples, 1), self.examples
 
     def clear_pass(self) -> None:
         """Put what operators count by pass, and when rows were last seen, back to zero; a part of beginning a pass."""

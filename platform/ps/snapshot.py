@@ -54,7 +54,7 @@ class State(NamedTuple):
     """All that a shard holds except its rows.
 
     Attributes:
-        now, pass_number, examples, positives, reports, moments: as of Shard.
+        now, examples, positives, reports, moments: as of Shard.
         dense: its dense parameters and their optimizer's states.
         candidates: features without rows, where they are counted.
         trials: the rows that they would have, where they are kept.
@@ -63,7 +63,6 @@ class State(NamedTuple):
     """
 
     now: int
-    pass_number: int
     examples: int
     positives: float
     reports: dict[str, float]

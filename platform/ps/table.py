@@ -46,7 +46,7 @@ class Table:
 
     Attributes:
         lock: held while rows are read or written; the shard's tables share it.
-        base_rate: mean label of all examples pushed so far; its shard sets it.
+        base_rate, examples: mean label of all examples pushed so far, and how many they are; its shard sets them.
         watch: receives the range of weights, where it is asked for.
         candidates: features without rows, where admission asks how often they occurred.
         trials: the rows that they would have, where admission asks what they have earned.
@@ -61,7 +61,7 @@ class Table:
         self.trials: Trials | None = None
         self.store: Rows = new_rows([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
-        self.base_rate = 0.0
+        self.base_rate, self.examples = 0.0, 0
         self._ladder = Ladder()
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
@@ -256,7 +256,8 @@ class Table:
 
     def _rest(self, given: Arguments, keys: Keys, mask: Mask, now: int) -> None:
         """Set the inputs of a program that are no columns."""
-        numbers = {"@now": now, "@since": self.since, "@rows": len(mask), "@base_rate": self.base_rate}
+        of_all = {"@base_rate": self.base_rate, "@examples": self.examples}
+        numbers = {"@now": now, "@since": self.since, "@rows": len(mask), **of_all}
         given.put({"@mask": mask, "@keys": keys, **numbers})
 
     def put(self, rows: NDArray[np.uint32], columns: Mapping[str, NDArray[np.generic]]) -> None:

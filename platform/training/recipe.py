@@ -7,8 +7,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import pyarrow as pa
 
 from ...algorithms.augments.pairs import pairs_of
@@ -25,8 +23,9 @@ from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from, require_features
 from ..input.roles import CROSS, LABEL
 from ..input.slots import columns_of, offered_slots
-from ..operators.base import Context, Operator, Rows, TableSpec
+from ..operators.base import Operator, TableSpec
 from ..operators.chains import chain
+from ..operators.row_statistics import statistics_of_rows
 from ..options import of_optimizer, written, written_before
 from ..ps.compiled.ladder import Ladder
 from ..ps.compiled.table_programs import Programs
@@ -280,15 +279,6 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
         return chain(*map(checked, made))
     except ValueError as error:
         raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS) from error
-
-
-def statistics_of_rows(names: tuple[str, ...]) -> Operator:
-    """Return the operator that offers statistics of rows, which an algorithm sees as they are, not as inputs of slots."""
-
-    def offer(rows: Rows, context: Context) -> jax.Array:
-        return jnp.stack([rows[name].astype(jnp.float32) for name in names], axis=1)
-
-    return Operator({}, name="statistics", offers=tuple(f"@{name}" for name in names), offer=offer)
 
 
 def options_in(manifest: Manifest) -> dict[str, Any]:

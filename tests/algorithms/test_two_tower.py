@@ -16,6 +16,8 @@ from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.found import found_in
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions, two_tower
 from xpsql.platform.errors import OptionError
+from xpsql.platform.operators.row_statistics import statistics_of_rows
+from xpsql.testing.operators import context
 
 __all__ = ["session"]
 
@@ -88,12 +90,14 @@ def loss(
     items: list[int],
     weight: list[float],
     counts: list[float],
+    ages: list[float],
     drawn: float | None = None,
 ) -> jax.Array:
     """Return the losses of rows of which every user and item has a vector of its own.
 
     Args:
-        drawn: how often a random item is expected, which the last rows are; the first feature is the intercept's.
+        counts, ages: of the features, how often each occurred, and in how many examples.
+        drawn: how often a random item is expected, which the last rows are.
     """
     algorithm = two_tower(options, Layout(scalar=("user", "item"), labels=()))
     vectors = np.random.default_rng(3).normal(size=(8, options.dim)).astype(np.float32)
@@ -112,7 +116,7 @@ def loss(
         none,
         jnp.zeros((len(users), 1)),
         jnp.array(weight),
-        statistics=jnp.array(counts)[:, None],
+        statistics=jnp.stack([jnp.array(counts), jnp.array(ages)], axis=1),
         expected=None if drawn is None else jnp.full(options.negatives, drawn),
     )
     return algorithm.goal.losses({"vectors": jnp.array(vectors), **dense}, inputs)[0][:, 0]
@@ -122,12 +126,13 @@ def loss(
 def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) -> None:
     options = TwoTowerOptions(dim=4, temperature=0.5, correction=correction)
     users, items, weight = [0, 1, 0, 2, 3], [4, 5, 6, 4, 7], [1.0, 1, 1, 1, 0]
-    counts = [0.0, 0, 0, 0, 10, 3, 0, 2]
+    counts, ages = [0.0, 0, 0, 0, 10, 3, 0, 2], [0.0, 0, 0, 0, 100, 300, 0, 40]
     vectors = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     scores = vectors[users] @ vectors[items].T / 0.5
     if correction == "logq":
-        scores -= np.log([12, 4, 1, 12, 2])  # with those of this batch that weigh something
+        rows = 4 + 4096 + np.array(ages)[items]
+        scores -= np.log(np.array([12, 4, 1, 12, 2]) / rows)  # with those of this batch that weigh something
     reported = {
         0: [0, 1],
         1: [0, 1, 2, 3],
@@ -135,24 +140,33 @@ def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) 
         3: [1, 2, 3],
     }  # not a user's other items, nor the same item, nor weight 0
     expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in reported.items()]
-    np.testing.assert_allclose(loss(options, users, items, weight, counts)[:4], expected, rtol=1e-4)
+    np.testing.assert_allclose(loss(options, users, items, weight, counts, ages)[:4], expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("correction", ["logq", "none"])
 def test_random_items_are_negatives_by_how_often_each_is_expected(correction: str) -> None:
     options = TwoTowerOptions(dim=4, temperature=0.5, correction=correction, negatives=2)
     users, items, weight = [1, 2, 3, 0, 0], [4, 5, 6, 5, 7], [1.0, 1, 0, 0, 0]  # 6 is padding, 5 and 7 are random
-    counts = [20.0, 0, 0, 0, 10, 3, 0, 2]
+    counts, ages = [0.0, 0, 0, 0, 10, 3, 0, 2], [0.0, 0, 0, 0, 100, 300, 0, 40]
     vectors = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     scores = vectors[users[:2]] @ vectors[items].T / 0.5
-    if correction == "logq":  # of 22 rows so far two are in the batch; of 8 items each random one is expected 2 / 8 times
-        scores -= np.log(np.array([11, 4, 0, 4, 2]) * 2 / 22 + 0.25)
+    if correction == "logq":  # two rows are in the batch; of 8 items each random one is expected 2 / 8 times
+        scores -= np.log(np.array([11, 4, 0, 4, 2]) * 2 / (2 + 4096 + np.array(ages)[items]) + 0.25)
     reported = {0: [0, 1, 3, 4], 1: [0, 1, 4]}  # not its own item
     expected = [np.log(np.exp(scores[i, js]).sum()) - scores[i, i] for i, js in reported.items()]
-    found = loss(options, users, items, weight, counts, 0.25)
+    found = loss(options, users, items, weight, counts, ages, 0.25)
     np.testing.assert_allclose(found[:2], expected, rtol=1e-4)
     assert not found[3:].any()
+
+
+def test_an_age_counts_the_examples_since_the_first_with_the_feature() -> None:
+    offered = statistics_of_rows(("count", "age"))
+    old = {"count": jnp.array([0, 7], jnp.uint32), "began": jnp.array([[0.0], [300.0]])}
+    now = context(2)._replace(new=jnp.array([True, False]), examples=jnp.float32(1000))
+    rows = offered.after(old, {**old, "count": jnp.array([1, 8], jnp.uint32)}, now)
+    later = now._replace(examples=jnp.float32(1500))
+    np.testing.assert_array_equal(offered.offer(rows, later), [[1, 500], [8, 1200]])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ ROW: Inputs = {
     "@since": ("uint32", None),
     "@rows": ("int32", None),
     "@base_rate": ("float32", None),
+    "@examples": ("float32", None),
     "slot": ("uint16", ()),
 }
 
@@ -211,6 +212,7 @@ class Programs:
             slot=given["slot"].astype(jnp.uint32),
             draw=jnp.zeros(4, jnp.uint32),
             base_rate=given["@base_rate"],
+            examples=given["@examples"],
         )
 
     def draw(self, given: Given) -> jax.Array:

@@ -189,13 +189,15 @@ def restore_one(
     own = slices_of(number, num_shards)
     sources = list(sources_of(own, num_shards, number, checkpoints, checkpoint))
     head = next(source for source in sources if own.start in source.slices)
-    shard.now, shard.pass_number = max(source.state.now for source in sources), head.state.pass_number
+    shard.now = max(source.state.now for source in sources)
     shard.count(head.state.examples, head.state.positives)
     if number == 0:
         moments = head.state.moments
         shard.moments = moments if begins is None else begins.moments(moments, len(shard.moments.count))
     entries = [entry for source in sources for entry in entries_of(source, own, shard.dense.names, source is head)]
     shard.watermarks = Watermarks.from_entries(entries, epoch)
+    # Before the first batch of a pass, it may be begun once more.
+    shard.pass_number = max((int(entry.turns[:, 0].max(initial=0)) for entry in entries), default=0)
     shard.dense.load({(a.name, a.column): a.values for source in sources for a in source.state.dense}, shard.now)
     for source in sources:
         if source.part.slices[0] in own:  # reports are sums over shards: they go to one
