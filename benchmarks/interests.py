@@ -131,7 +131,12 @@ def models(log: str) -> dict[str, str]:
             "xnn, long alone": "xnn",
             "xnn": "xnn",
             f"xnn ({deep}), long alone": f"xnn ({deep})",
+            "xnn (hidden = (32)), long alone": "xnn (hidden = (32))",
             **{f"multi_task {more}".strip(): f"multi_task {more}" for more in ("", "(chain = true)", "(base = ple)")},
+            **{
+                f"multi_task (chain = true, {more})": f"multi_task (chain = true, {more})"
+                for more in ("hidden = (32)", "task_weights = (0.3, 1)", "hidden = (32), task_weights = (0.3, 1)")
+            },
             **{
                 f"multi_task (base = mmoe{more})": f"multi_task (base = mmoe{more})"
                 for more in ("", ", hidden = (32)", f", {small}")
