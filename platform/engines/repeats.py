@@ -19,6 +19,11 @@ def repeated(values: pa.ChunkedArray, ends: NDArray[np.int32]) -> pa.Array:
     return pa.RunEndEncodedArray.from_arrays(pa.array(ends), whole)
 
 
+def one_value(value: pa.Array, count: int) -> pa.Array:
+    """Return a column of `count` rows that all have one value, the only one of an array."""
+    return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), value) if count else value[:0]
+
+
 def expanded(table: pa.Table) -> pa.Table:
     """Return a table with a value for each row."""
     columns = table.columns

@@ -149,6 +149,16 @@ def best_of(chunk: Chunk) -> Agreeing | None:
     return best if best is not None and neighbours.saved(best) >= LEAST_SAVED else None
 
 
+def of_one_request(chunk: Chunk) -> Chunk:
+    """Return a chunk with its rows as one run where all of them have the same histories, as the candidates of a request have;
+    whichever other slots they agree in, so that one program serves all such requests."""
+    histories = tuple(range(len(chunk.histories)))
+    slots = Agreeing((False,) * len(chunk.scalar), (), histories)
+    if len(chunk.weight) < 2 or not histories or len(starts := starts_of(chunk, slots)) > 1:
+        return chunk
+    return chunk._replace(runs=RowRuns(starts, *slots))
+
+
 def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:
     """Return the rows that differ from their predecessor in one of some slots, int64[runs], and the first row."""
     changed = np.zeros(len(chunk.weight), np.uint8)
@@ -293,8 +303,8 @@ class CommonCodes(NamedTuple):
 
 
 def padded_groups(groups: int) -> int:
-    """Return the padded number of groups, with at least one that has no examples: 16, 32, 64, ..."""
-    size = FEWEST
+    """Return the padded number of groups, with at least one that has no examples: 2, 16, 32, 64, ..."""
+    size = 2 if groups == 1 else FEWEST
     while size <= groups:
         size *= 2
     return size

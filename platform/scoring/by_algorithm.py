@@ -18,6 +18,7 @@ from ...warehouse.package import read_package
 from ..input.batches import Batch
 from ..input.encoder import Encoder
 from ..input.offered import offered_of
+from ..input.runs import of_one_request
 from ..input.scaling import scale
 from ..ps.messages import Keys
 from ..training.compiled import prepare_jax
@@ -42,6 +43,7 @@ class AlgorithmScorer(Scorer):
         compiles: a program is compiled for each shape.
         plain: a batch is the values of slots, and no more that an augment or a package makes of them.
         logarithmic: numbers are taken on a logarithmic scale.
+        shares: with given sizes, what rows make of histories that are the same in all of them is computed once.
     """
 
     def __init__(self, version: Version, pull: Pull, sizes: Padding | None) -> None:
@@ -49,8 +51,8 @@ class AlgorithmScorer(Scorer):
         super().__init__(version, pull, sizes)
         algorithm, columns = algorithm_of(version.manifest), self._columns
         learns = algorithm.learns
-        compact = sizes is None  # given sizes match the compiled programs
-        self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact)
+        self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
+        self.shares = sizes is not None and algorithm.compact and bool(columns.groups)  # by one more program for each size
         self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
@@ -60,7 +62,8 @@ class AlgorithmScorer(Scorer):
             self._score = self._by_rows(algorithm)
 
     def _chunk(self, table: pa.Table) -> Chunk:
-        return self._encoder.compacted(self._encoder.scored(table))
+        chunk = self._encoder.compacted(self._encoder.scored(table))
+        return of_one_request(chunk) if self.shares else chunk
 
     def _say(self, batch: Batch) -> Said:
         return self._score(batch)
@@ -88,8 +91,10 @@ class AlgorithmScorer(Scorer):
         Args:
             row: any row, as `predict` takes it.
         """
-        like = self._encoded(row)[0]
-        codes = np.zeros(shape.values, np.int32)
+        like = self._encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
+        codes, group, histories = np.zeros(shape.values, np.int32), None, shape.batch
+        if like.group is not None:
+            group, histories = like.group._replace(owner=np.zeros(shape.batch, np.int32)), like.group.scalar.shape[1]
         self._say(
             like._replace(
                 keys=np.empty(0, np.uint64),
@@ -104,7 +109,8 @@ class AlgorithmScorer(Scorer):
                 offered_index=np.zeros_like(like.offered_index),
                 label=np.zeros((len(like.label), shape.batch), np.float32),
                 weight=np.zeros(shape.batch, np.float32),
-                histories=tuple(one.empty(shape.batch) for one in like.histories),
+                histories=tuple(one.empty(histories) for one in like.histories),
+                group=group,
                 vector_arrays=tuple(one.empty(shape.batch) for one in like.vector_arrays),
             )
         )

@@ -101,11 +101,13 @@ class Padding(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The sizes of arrays that a program is compiled for: rows of a batch, rows of features, values of multi-valued slots."""
+    """The sizes of arrays that a program is compiled for: rows of a batch, rows of features, values of multi-valued slots; and
+    whether all rows have the same histories."""
 
     batch: int
     features: int
     values: int
+    shared: bool = False
 
 
 def padding() -> Padding:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..input.kinds import kind_named
-from ..input.kinds.base import ScalarKind
+from ..engines.repeats import one_value
 from ..spark_types import type_words
 from .inputs import MISSING, Input, by_lower_name
 from .refusal import RequestError, RequestLimits
@@ -90,18 +89,15 @@ def of_rows(rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], input
 
 
 def repeated(column: Input, value: Any, count: int) -> pa.Array:
-    """Return one value for so many rows; a category is kept, and hashed, once.
+    """Return one value for so many rows, which is kept, and encoded, once.
 
     Raises:
         RequestError: it does not fit the column's type.
     """
     try:
-        one = column.array([value])
+        return one_value(column.array([value]), count)
     except RequestError as error:
         raise RequestError(error.status, f"In the context: {error}") from error
-    if column.slot is not None and isinstance(kind_named(column.slot.kind), ScalarKind) and one.null_count == 0:
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), one)
-    return one.take(pa.array(np.zeros(count, np.int32)))
 
 
 def answer(predictions: Mapping[str, pa.Array]) -> dict[str, Any]:

@@ -48,17 +48,26 @@ class Preset(Ladder):
 
 def shapes_of(columns: Columns, batch: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the sizes of a batch's rows of features, and of its values of multi-valued slots."""
-    elements = sum(slot.length for group in columns.groups for slot, _ in group)
-    lines = len(columns.scalar) + columns.intercept + elements
-    fixed = sum(max(slot.dim, 1) for slot in columns.slots) + len(columns.offered) + 1
     values = tuple(rung(batch * count) for count in VALUES_PER_ROW) if columns.bags else (0,)
-    tops = sorted({rung(batch * lines + fixed + count) for count in values})
+    tops = sorted({most_features(columns, batch, batch, count) for count in values})
     rows: list[int] = []
     for top in tops:
         rows.append(top)
         while rows[-1] > STEP * LOWEST:
             rows.append(rung(rows[-1] // STEP))
     return tuple(sorted(set(rows))), values
+
+
+def most_features(columns: Columns, batch: int, histories: int, values: int) -> int:
+    """Return the padded number of rows of features that a batch has at most.
+
+    Args:
+        histories: how many distinct ones it has.
+        values: of multi-valued slots.
+    """
+    elements = sum(slot.length for group in columns.groups for slot, _ in group)
+    fixed = sum(max(slot.dim, 1) for slot in columns.slots) + len(columns.offered) + 1
+    return rung(batch * (len(columns.scalar) + columns.intercept) + histories * elements + fixed + values)
 
 
 def sizes_of(columns: Columns) -> Padding:
@@ -75,12 +84,20 @@ def longest(elements: int, most: int) -> int:
     return most
 
 
-def programs_of(columns: Columns) -> Iterator[Shape]:
-    """Yield the shapes that requests can need."""
+def programs_of(columns: Columns, shares: bool) -> Iterator[Shape]:
+    """Yield the shapes that requests can need.
+
+    Args:
+        shares: there are programs for rows with the same histories.
+    """
     for batch in BATCH_SIZES:
         rows, values = shapes_of(columns, batch)
         for count in values:
             yield from (Shape(batch, size, count) for size in rows)
+            if shares and batch > 1:
+                most = most_features(columns, batch, 1, count)
+                large = next(size for size in rows if size >= most)
+                yield from (Shape(batch, size, count, shared=True) for size in rows if size <= large)
 
 
 class Loaded:
@@ -129,7 +146,7 @@ class Loaded:
             assert isinstance(scorer, AlgorithmScorer)
             if described is not None and scorer.plain:
                 self._batches = RowBatches(described, self.columns, sizes, scorer.logarithmic)
-            for shape in programs_of(self.columns) if scorer.compiles else ():
+            for shape in programs_of(self.columns, scorer.shares) if scorer.compiles else ():
                 scorer.compile(row, shape)
         self.since = datetime.now(UTC)
 

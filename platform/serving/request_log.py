@@ -15,6 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..engines.repeats import expanded
 from ..spark_types import TIMESTAMP
 from .keys import keys_of
 from .loaded import Loaded
@@ -116,7 +117,7 @@ class RequestLog:
 
 def rows_of(entry: Entry) -> pa.Table:
     """Return a request as rows of the log."""
-    loaded, table = entry.loaded, entry.table()
+    loaded, table = entry.loaded, expanded(entry.table())
     count = table.num_rows
     columns = {column.name: plain(table.column(column.name)) for column in loaded.inputs}
     added = {

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ..engines.repeats import one_value
 from .inputs import Input, by_lower_name
 from .instances import json_values, parsed
 from .refusal import RequestError, RequestLimits
@@ -186,7 +187,7 @@ def table_of(request: InferRequest, inputs: Sequence[Input], limits: RequestLimi
         if tensor.rows not in (1, rows):
             raise RequestError(400, f"Tensor {column.name} has {tensor.rows} rows, another one {rows}; expected as many, or 1.")
         array = column_of(tensor, tensors.get(f"{column.name.lower()}.length"), column, limits)
-        arrays.append(array if len(array) == rows else array.take(pa.array(np.zeros(rows, np.int32))))
+        arrays.append(array if len(array) == rows else one_value(array, rows))
     return pa.table(arrays, names=[column.name for column in inputs])
 
 

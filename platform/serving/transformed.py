@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from ..engines.repeats import expanded
 from ..engines.row_expressions import row_expressions
 from ..errors import ModelError
 from ..input.transform import Transform
@@ -49,4 +50,5 @@ def features_of(
         column.name: computed[column.name.lower()].sql if column.name.lower() in computed else quoted(column.name)
         for column in features
     }
-    return row_expressions(expressions, pa.schema([(column.name, column.type) for column in inputs]))
+    computed_of = row_expressions(expressions, pa.schema([(column.name, column.type) for column in inputs]))
+    return lambda table: computed_of(expanded(table))
