@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..base import Inputs, Layout
-from ..lines import Group
+from ..lines import CommonLines, Group, of_places
 from .lookups import PLAIN, gathered, spread, sums, taken
 from .stacked import Common, Stacked
 
@@ -166,6 +167,46 @@ def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str
     if not (layout.continuous or layout.vectors):
         return pooled
     return jnp.concatenate([pooled, dense_vectors(vectors, inputs, layout)], axis=1)
+
+
+def chosen_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, slots: Sequence[int]) -> jax.Array:
+    """Return the vectors of some slots, by their places among all_vectors', float32[batch, k, dim]."""
+    return beside_each_other(
+        slots,
+        layout,
+        lambda lines: gathered(vectors, jnp.stack([inputs.scalar[line] for line in lines])),
+        lambda bags: bag_vectors(vectors, inputs, layout, pooling)[:, jnp.array(bags)],
+        lambda numbers: dense_vectors(vectors, inputs, layout)[:, jnp.array(numbers)],
+    )
+
+
+def common_vectors(
+    vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, slots: Sequence[int]
+) -> jax.Array | None:
+    """Return the same of groups of examples, float32[groups, k, dim]; None where one of the slots is not in common."""
+    group, scalar, lines = inputs.group, inputs.scalar, len(layout.scalar)
+    if group is None or not isinstance(scalar, CommonLines):
+        return None
+    if not all(scalar.common[slot] if slot < lines else slot - lines in group.bags for slot in slots):
+        return None
+    places = scalar.places(True)
+    return beside_each_other(
+        slots,
+        layout,
+        lambda lines: gathered(vectors, of_places(scalar.shared, [places[line] for line in lines])),
+        lambda bags: values_of_group(group).vectors(vectors, len(layout.bags), pooling)[:, jnp.array(bags)],
+    )
+
+
+def beside_each_other(slots: Sequence[int], layout: Layout, *of_kinds: Callable[[list[int]], jax.Array]) -> jax.Array:
+    """Return the vectors of some slots in order, [n, k, dim], by what gives those of categorical slots, of multi-valued and
+    weighted ones, and of numbers, each counted from 0."""
+    bounds = 0, len(layout.scalar), len(layout.scalar) + len(layout.bags), len(layout.slots)
+    chosen = [[slot for slot in slots if first <= slot < last] for first, last in itertools.pairwise(bounds)]
+    order = list(itertools.chain(*chosen))
+    kinds = zip(of_kinds, chosen, bounds, strict=False)
+    both = jnp.concatenate([of([slot - first for slot in own]) for of, own, first in kinds if own], axis=1)
+    return both if order == list(slots) else both[:, jnp.array([order.index(slot) for slot in slots])]
 
 
 def slot_sums(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> tuple[jax.Array, jax.Array]:

@@ -11,6 +11,7 @@ from ...platform.operators.base import DenseSpec
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense import Layer, he_uniform
+from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import loss_of
 from .deep import DeepOptions, deep, deep_tower, network_inputs, num_inputs
@@ -51,12 +52,17 @@ class Cross(NamedTuple):
         down = DenseSpec(f"{name}.down", (self.width, self.rank), init)
         return down, DenseSpec(f"{name}.up", (self.rank, self.width)), bias
 
-    def apply(self, parameters: Parameters, first: jax.Array, x: jax.Array) -> jax.Array:
-        """Return float32[batch, width] for the network's inputs and the layer's, of that shape too."""
-        names = ("down", "up") if self.rank else ("kernel",)
-        y = x
-        for name in names:
-            y = y @ parameters[f"cross_{self.number}.{name}"]
+    def apply(self, parameters: Parameters, first: jax.Array, x: jax.Array, stacked: Stacked | None = None) -> jax.Array:
+        """Return float32[batch, width] for the network's inputs and the layer's, of that shape too.
+
+        Args:
+            stacked: of the first layer, the same inputs as they lie: distinct rows, and what groups have in common, are
+                multiplied once.
+        """
+        kernel = parameters[f"cross_{self.number}.{'down' if self.rank else 'kernel'}"]
+        y = x @ kernel if stacked is None else stacked.times(kernel)
+        if self.rank:
+            y = y @ parameters[f"cross_{self.number}.up"]
         return first * (y + parameters[f"cross_{self.number}.bias"]) + x
 
 
@@ -77,7 +83,7 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
         stacked = network_inputs(parameters, inputs, layout)
         first = x = stacked.whole()
         for cross in crosses:
-            x = cross.apply(parameters, first, x)
+            x = cross.apply(parameters, first, x, stacked if cross.number == 1 else None)
         deep_part = tower.apply(parameters, stacked, inputs.random)
         return linear_scores(parameters["weights"], inputs) + output.apply(parameters, x, None) + deep_part
 

@@ -18,7 +18,8 @@ from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters,
 from ..found import found_in
 from ..layers.dense import Layer, dropped
 from ..layers.initial import uniform
-from ..layers.pooling import all_vectors
+from ..layers.lookups import of_examples
+from ..layers.pooling import chosen_vectors, common_vectors
 from ..positions import places
 from .tower import check_hidden
 
@@ -103,7 +104,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     check_hidden(options.hidden, "hidden", "two_tower")
     names = tuple(layout.slots[place] for place in item)
     towers = [
-        SlotTower(name, number, slots, options) for number, (name, slots) in enumerate((("query", query), ("item", item)))
+        SlotTower(name, number, len(slots), options) for number, (name, slots) in enumerate((("query", query), ("item", item)))
     ]
 
     def optimizer(table: TableSpec) -> Operator:
@@ -114,23 +115,32 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
 
         return optax.adam(options.learning_rate)
 
-    def vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        return all_vectors(parameters["vectors"], inputs, layout, "root")
+    def vectors(parameters: Parameters, inputs: Inputs, slots: Sequence[int]) -> jax.Array:
+        return chosen_vectors(parameters["vectors"], inputs, layout, "root", slots)
+
+    def queries(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array | None]:
+        """Return the vector of each group that has all slots of the query in common, and the groups of examples; where there
+        are none, that of each example, and None."""
+        common = common_vectors(parameters["vectors"], inputs, layout, "root", query)
+        if common is None or inputs.group is None:
+            return towers[0].apply(parameters, vectors(parameters, inputs, query)), None
+        return towers[0].apply(parameters, common), inputs.group.owner
 
     def query_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        return towers[0].apply(parameters, vectors(parameters, inputs))
+        return of_examples(*queries(parameters, inputs))
 
     def item_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        return towers[1].apply(parameters, vectors(parameters, inputs))
+        return towers[1].apply(parameters, vectors(parameters, inputs, item))
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        slots, drawn = vectors(parameters, inputs), 0 if inputs.expected is None else inputs.expected.shape[0]
+        slots, drawn = vectors(parameters, inputs, item), 0 if inputs.expected is None else inputs.expected.shape[0]
         rows = len(slots) - drawn
-        own = towers[0].apply(parameters, slots[:rows])
+        own, owner = queries(parameters, inputs)
         if options.item_dropout and len(item) > 1 and inputs.random is not None:
             kept = dropped(jnp.ones((len(slots), 1)), options.item_dropout, inputs.random, 0)
-            slots = slots.at[:, item[0]].multiply(kept)
-        scores = own @ towers[1].apply(parameters, slots).T / options.temperature
+            slots = slots.at[:, 0].multiply(kept)
+        items = towers[1].apply(parameters, slots)
+        scores = of_examples((own if drawn == 0 else own[:rows]) @ items.T / options.temperature, owner)
         raw = scores
         taken, there = inputs.scalar[item[0]], inputs.weight > 0
         same = taken[:rows, None] == taken[None]
@@ -163,6 +173,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         match=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
         statistics=("count", "age") if options.correction == "logq" else (),
         least_batch=256,
+        compact=not options.negatives,
     )
 
 
@@ -180,15 +191,14 @@ class SlotTower:
     Args:
         name: its layers' names begin with it.
         number: of the tower, for its initial values.
-        slots: places of the slots.
+        slots: how many there are.
 
     Attributes:
         specs: the dense parameters.
     """
 
-    def __init__(self, name: str, number: int, slots: Sequence[int], options: TwoTowerOptions) -> None:
-        self._slots = list(slots)
-        widths = [len(slots) * options.dim, *options.hidden, options.dim]
+    def __init__(self, name: str, number: int, slots: int, options: TwoTowerOptions) -> None:
+        widths = [slots * options.dim, *options.hidden, options.dim]
         last = len(options.hidden)
         self._layers = [
             Layer(f"{name}_{i}", 100 * number + i, widths[i], widths[i + 1], "relu" if i < last else "linear")
@@ -197,8 +207,8 @@ class SlotTower:
         self.specs: tuple[DenseSpec, ...] = tuple(spec for layer in self._layers for spec in layer.specs())
 
     def apply(self, parameters: Parameters, vectors: jax.Array) -> jax.Array:
-        """Return float32[batch, dim] for the vectors of all slots, float32[batch, slots, dim]."""
-        x = vectors[:, jnp.array(self._slots)].reshape(vectors.shape[0], -1)
+        """Return float32[n, dim] for the vectors of the slots, float32[n, slots, dim]."""
+        x = vectors.reshape(vectors.shape[0], -1)
         for layer in self._layers:
             x = layer.apply(parameters, x, None)
         return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=1, keepdims=True), SMALLEST))

@@ -25,6 +25,8 @@ USED: dict[str, dict[str, Any]] = {"xftrl": {}, "fm": {"dim": 4}, "ffm": {"dim":
     name: {"target": ("user", "item"), "history": ("clicked", "category"), "dim": 4, "hidden": (8,), "attention": (8,)}
     for name in ("din", "dien")
 }
+USED["dcn"] = {"dim": 4, "hidden": (8,), "rank": 2}
+USED["two_tower"] = {"query": ("user", "tags"), "item": ("item", "pairs"), "dim": 4, "temperature": 1.0}
 
 
 def made(name: str) -> Algorithm:
