@@ -8,7 +8,7 @@ computed once for each group of them, and spread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -206,31 +206,40 @@ def sums_backward(saved: Saved, gradients: tuple[jax.Array, jax.Array]) -> tuple
 sums_whole.defvjp(sums_forward, sums_backward)
 
 
-@jax.custom_vjp
-def met(rows: jax.Array, index: jax.Array) -> jax.Array:
+def met(rows: jax.Array, index: jax.Array, groups: tuple[jax.Array, Sequence[bool]] | None = None) -> jax.Array:
     """Return the sum over pairs of an example's lines i < j of <v_ij, v_ji>, float32[batch] of float32[n, lines * dim].
 
     A row holds, side by side, a vector for each line: v_ij is what the row of line i has for line j.
+
+    Args:
+        groups: the group of each example, int32[batch] ascending, and whether each line is common to the examples of a group:
+            such lines meet each other once for it.
     """
-    return called("meet", meetings, rows, index)  # type: ignore[no-any-return]
+    owner, common = (jnp.zeros(index.shape[1], jnp.int32), [False] * len(index)) if groups is None else groups
+    return met_whole(rows, index, owner, jnp.array(common, jnp.int32))
 
 
-def meetings(rows: jax.Array, index: jax.Array) -> jax.Array:
+@jax.custom_vjp
+def met_whole(*arguments: jax.Array) -> jax.Array:
+    return called("meet", meetings, *arguments)  # type: ignore[no-any-return]
+
+
+def meetings(rows: jax.Array, index: jax.Array, *_: jax.Array) -> jax.Array:
     lines, batch = index.shape
     own = taken(rows, index.T).reshape(batch, lines, lines, rows.shape[1] // lines)
     products = (own * own.transpose(0, 2, 1, 3)).sum(axis=3)
     return 0.5 * (products.sum(axis=(1, 2)) - jnp.trace(products, axis1=1, axis2=2))
 
 
-def met_forward(rows: jax.Array, index: jax.Array) -> tuple[jax.Array, Saved]:
-    return met(rows, index), (rows, index)
+def met_forward(*arguments: jax.Array) -> tuple[jax.Array, Saved]:
+    return met_whole(*arguments), arguments
 
 
-def met_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None]:
-    def anywhere(rows: jax.Array, index: jax.Array, gradient: jax.Array) -> jax.Array:
-        return jax.vjp(lambda rows: meetings(rows, index), rows)[1](gradient)[0]  # type: ignore[no-any-return]
+def met_backward(saved: Saved, gradient: jax.Array) -> tuple[jax.Array, None, None, None]:
+    def anywhere(rows: jax.Array, index: jax.Array, *others: jax.Array) -> jax.Array:
+        return jax.vjp(lambda rows: meetings(rows, index), rows)[1](others[-1])[0]  # type: ignore[no-any-return]
 
-    return called("meet_gradient", anywhere, *saved, gradient), None
+    return called("meet_gradient", anywhere, *saved, gradient), None, None, None
 
 
-met.defvjp(met_forward, met_backward)
+met_whole.defvjp(met_forward, met_backward)

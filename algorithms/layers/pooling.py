@@ -180,9 +180,7 @@ def chosen_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: 
     )
 
 
-def common_vectors(
-    vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, slots: Sequence[int]
-) -> jax.Array | None:
+def common_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str, slots: Sequence[int]) -> jax.Array | None:
     """Return the same of groups of examples, float32[groups, k, dim]; None where one of the slots is not in common."""
     group, scalar, lines = inputs.group, inputs.scalar, len(layout.scalar)
     if group is None or not isinstance(scalar, CommonLines):

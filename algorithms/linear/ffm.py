@@ -13,6 +13,7 @@ from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
+from ..lines import CommonLines
 from ..losses import loss_of
 from ..rates import vectors_by, weights_by
 from .fm import FmOptions
@@ -40,7 +41,12 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         inputs = pooled(inputs, layout, options.pooling)
-        return linear_scores(parameters["weights"], inputs) + met(*slot_rows(parameters["vectors"], inputs, layout))[:, None]
+        rows, index = slot_rows(parameters["vectors"], inputs, layout)
+        groups = None
+        if isinstance(lines := inputs.scalar, CommonLines):
+            own = lines.common[: len(layout.scalar)]
+            groups = lines.owner, [*own, *[False] * (len(index) - len(own))]
+        return linear_scores(parameters["weights"], inputs) + met(rows, index, groups)[:, None]
 
     size = len(layout.slots) * options.dim
     return Algorithm(

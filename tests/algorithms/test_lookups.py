@@ -16,13 +16,29 @@ from xpsql.algorithms.layers.stacked import Stacked
 
 ROWS, LINES, BATCH = 50, 5, 64
 
+COMMON = [True, False, True, True, False]
+EACH = 5
+
 Function = Callable[..., Any]
+
+
+def of_groups(index: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return lines of which some are common to five examples each, and the group of each example."""
+    owner = jnp.arange(index.shape[1], dtype=jnp.int32) // EACH
+    return jnp.where(jnp.array(COMMON)[:, None], index[:, owner * EACH], index), owner
+
+
+def met_in_groups(rows: jax.Array, index: jax.Array) -> jax.Array:
+    lines, owner = of_groups(index)
+    return met(rows, lines, (owner, COMMON))
+
 
 PAIRS: dict[str, tuple[Function, Function]] = {
     "gathered": (gathered, lambda rows, index: taken(rows, index.T)),
     "totals": (lambda rows, index: totals(rows[:, 0], index), lambda rows, index: taken(rows[:, 0], index).sum(axis=0)),
     "sums": (sums, lambda rows, index: (taken(rows, index).sum(axis=0), (taken(rows, index) ** 2).sum(axis=0))),
     "met": (met, meetings),
+    "met in groups": (met_in_groups, lambda rows, index: meetings(rows, of_groups(index)[0])),
 }
 
 

@@ -168,23 +168,36 @@ ffi::Error total_gradient(Floats totals, Indices index, FloatsOut gradient) {
 }
 
 // Row s of an example has, from s' dim on, what slot s has for meeting slot s'. scores[b] = sum over l < k of
-// <vectors[index[l, b]][k], vectors[index[k, b]][l]>
-ffi::Error meet(Floats vectors, Indices index, FloatsOut scores) {
+// <vectors[index[l, b]][k], vectors[index[k, b]][l]>; of lines that are common, once for neighbours of one owner
+ffi::Error meet(Floats vectors, Indices index, Indices owner, Indices common, FloatsOut scores) {
     const Shape shape = shape_of(vectors, index);
     const float* from = vectors.typed_data();
     const int32_t* at = index.typed_data();
+    const int32_t *of = owner.typed_data(), *shared = common.typed_data();
     float* to = scores->typed_data();
     with_width(shape.dim / shape.lines, [&](auto dim) {
-        in_runs(shape.batch, run, [&](size_t begin, size_t end) {
-            for (size_t b = begin; b < end; ++b) {
-                float products[most_dim] = {};
-                for (size_t l = 1; l < shape.lines; ++l) {
-                    const float* own = from + size_t(at[l * shape.batch + b]) * shape.dim;
-                    for (size_t k = 0; k < l; ++k) {
-                        const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
-                        for (size_t d = 0; d < dim; ++d) products[d] += own[k * dim + d] * other[d];
-                    }
+        const auto add = [&](size_t b, bool once, float* products) {
+            for (size_t l = 1; l < shape.lines; ++l) {
+                const bool may_be = shared[l] != 0;
+                if (once && !may_be) continue;
+                const float* own = from + size_t(at[l * shape.batch + b]) * shape.dim;
+                for (size_t k = 0; k < l; ++k) {
+                    if (may_be && (shared[k] != 0) != once) continue;
+                    const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
+                    for (size_t d = 0; d < dim; ++d) products[d] += own[k * dim + d] * other[d];
                 }
+            }
+        };
+        in_runs(shape.batch, run, [&](size_t begin, size_t end) {
+            float in_common[most_dim] = {};
+            for (size_t b = begin; b < end; ++b) {
+                if (b == begin || of[b] != of[b - 1]) {
+                    std::fill_n(in_common, dim, 0.0f);
+                    add(b, true, in_common);
+                }
+                float products[most_dim];
+                std::copy_n(in_common, dim, products);
+                add(b, false, products);
                 to[b] = std::accumulate(products, products + dim, 0.0f);
             }
         });
@@ -193,24 +206,32 @@ ffi::Error meet(Floats vectors, Indices index, FloatsOut scores) {
 }
 
 // gradient[index[l, b]][k] += scores[b] vectors[index[k, b]][l], and the same with l and k exchanged
-ffi::Error meet_gradient(Floats vectors, Indices index, Floats scores, FloatsOut gradient) {
+ffi::Error meet_gradient(Floats vectors, Indices index, Indices owner, Indices common, Floats scores, FloatsOut gradient) {
     const Shape shape = shape_of(vectors, index);
     const float* from = vectors.typed_data();
     const int32_t* at = index.typed_data();
+    const int32_t *of = owner.typed_data(), *shared = common.typed_data();
     float* to = gradient->typed_data();
     std::memset(to, 0, gradient->size_bytes());
     with_width(shape.dim / shape.lines, [&](auto dim) {
         by_lines(index, [&](size_t begin, size_t end) {
+            float in_common = 0;
             for (size_t b = 0; b < shape.batch; ++b) {
-                const float score = scores.typed_data()[b];
+                const bool last = b + 1 == shape.batch || of[b] != of[b + 1];
+                const float own = scores.typed_data()[b];
+                in_common += own;
                 for (size_t l = begin; l < end; ++l) {
                     float* row = to + size_t(at[l * shape.batch + b]) * shape.dim;
+                    const bool may_be = shared[l] != 0;
                     for (size_t k = 0; k < shape.lines; ++k) {
-                        if (k == l) continue;
+                        const bool once = may_be && shared[k] != 0;
+                        if (k == l || (once && !last)) continue;
+                        const float score = once ? in_common : own;
                         const float* other = from + size_t(at[k * shape.batch + b]) * shape.dim + l * dim;
                         for (size_t d = 0; d < dim; ++d) row[k * dim + d] += score * other[d];
                     }
                 }
+                if (last) in_common = 0;
             }
         });
     });
@@ -265,9 +286,11 @@ XLA_FFI_DEFINE_HANDLER(sum_gradient_handler, sum_gradient,
                        ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Arg<Floats>().Ret<Floats>());
 XLA_FFI_DEFINE_HANDLER(total_handler, total, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
 XLA_FFI_DEFINE_HANDLER(total_gradient_handler, total_gradient, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
-XLA_FFI_DEFINE_HANDLER(meet_handler, meet, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
-XLA_FFI_DEFINE_HANDLER(meet_gradient_handler, meet_gradient,
-                       ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(meet_handler, meet,
+                       ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Indices>().Arg<Indices>().Ret<Floats>());
+XLA_FFI_DEFINE_HANDLER(
+    meet_gradient_handler, meet_gradient,
+    ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Indices>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
 
 XLA_FFI_DEFINE_HANDLER(project_handler, project, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Arg<Floats>().Ret<Floats>());
 XLA_FFI_DEFINE_HANDLER(project_gradients_handler, project_gradients,
