@@ -88,6 +88,7 @@ class Algorithm(metaclass=FormerArguments):
         sums: how its scores are sums over features, as `learns` has them; None where they are more than that.
         large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
         least_batch: examples per update of a short log, at least, where the statement does not say.
+        least_examples: learned from a short log, at least, in as many passes, where the statement does not say.
         compact: its functions see slots by way of the look-ups and poolings of `algorithms/layers` alone, so that what
             neighbouring examples have in common may come once, see `Inputs.group`.
         begins: the tables in which the intercept begins at the baseline, each with that of one label; empty: the first table,
@@ -114,6 +115,7 @@ class Algorithm(metaclass=FormerArguments):
     sums: Sums | None = None
     large_batches: bool = False
     least_batch: int = 1
+    least_examples: int = 0
     compact: bool = False
     begins: tuple[str, ...] = ()
     sides: tuple[SideNetwork, ...] = ()

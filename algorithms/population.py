@@ -74,6 +74,7 @@ def population(options: PopulationOptions, layout: Layout) -> Algorithm:
         multi_label=True,
         large_batches=first.large_batches,
         least_batch=first.least_batch,
+        least_examples=first.least_examples,
         compact=first.compact,
         begins=tuple(named(candidate.tables[0], n).name for n, candidate in enumerate(made)),
     )

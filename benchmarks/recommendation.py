@@ -1,18 +1,20 @@
 """SLRM and XSVD on what people bought and watched, beside popularity, item-kNN, EASE, ALS and BPR, each tuned alike.
 
-    python -m benchmarks.recommendation FOLDER LOG [METHOD ...]
+    python -m benchmarks.recommendation FOLDER LOG [--kept FILE] [METHOD ...]
 
 FOLDER has the logs, LOG is one of them: groceries or games (Amazon), videos (KuaiRand). The last item of each user is left out
 and looked for among all items but those that the user has. Of each method the settings below are tried where the last but one
 item is looked for and the last one is nowhere; those with the best recall, and the first ones, the defaults of ours, then learn
-all but the last item. implicit is of the extra `bench`.
+all but the last item. implicit is of the extra `bench`. Each trial is a line of FILE, from which a run that ended goes on.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv as texts
 import gzip
-import sys
+import itertools
+import json
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -28,9 +30,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from xpsql import Session, connect
+from xpsql.algorithms.augments.pairs import shares
 from xpsql.platform.progress import SilentReporter
 
 K = 20
+BLOCK = 2048  # users whose items are ranked at once
 Scores = NDArray[np.float32]
 
 
@@ -93,11 +97,20 @@ def without_last(whole: Sequence[list[int]], items: list[str]) -> Users:
 
 def quality(known: Users, scores: Scores) -> tuple[float, float]:
     """Return recall@K and NDCG@K of the last items."""
-    scores = np.where(known.seen.toarray() > 0, -np.inf, scores)
-    own = scores[np.arange(len(known.last)), known.last]
-    rank = (scores > own[:, None]).sum(axis=1) + ((scores == own[:, None]).sum(axis=1) - 1) / 2  # ties count half
+    rank = ranks(known, scores)
     hit = rank < K
     return float(hit.mean()), float((hit / np.log2(rank + 2)).mean())
+
+
+def ranks(known: Users, scores: Scores) -> NDArray[np.float64]:
+    """Return the place of each user's last item among those that the user has not; equal scores count half."""
+    found = np.empty(len(known.last))
+    for start in range(0, len(found), BLOCK):
+        block = slice(start, start + BLOCK)
+        some = np.where(known.seen[block].toarray() > 0, -np.inf, scores[block])
+        own = some[np.arange(len(some)), known.last[block]][:, None]
+        found[block] = (some > own).sum(axis=1) + ((some == own).sum(axis=1) - 1) / 2
+    return found
 
 
 def popularity(known: Users) -> Scores:
@@ -141,11 +154,11 @@ def als(known: Users, factors: int, regularization: float, alpha: float) -> Scor
     return of_factors(model, known)
 
 
-def bpr(known: Users, factors: int, learning_rate: float, iterations: int) -> Scores:
+def bpr(known: Users, factors: int, learning_rate: float, iterations: int, regularization: float) -> Scores:
     """Return the scores of implicit's BPR."""
-    from implicit.bpr import BayesianPersonalizedRanking
+    from implicit.bpr import BayesianPersonalizedRanking as Bpr
 
-    model = BayesianPersonalizedRanking(factors, learning_rate, 0.01, iterations=iterations, random_state=1, num_threads=1)
+    model = Bpr(factors, learning_rate, regularization, iterations=iterations, random_state=1, num_threads=1)
     return of_factors(model, known)
 
 
@@ -167,32 +180,43 @@ def of_users(method: Callable[..., Scores]) -> Callable[..., Scores]:
     return lambda trial, *setting: method(trial.known, *setting)
 
 
-def slrm(trial: Trial, options: str, passes: int) -> Scores:
+def slrm(trial: Trial, options: str, passes: int | None) -> Scores:
     """Return the scores of the pairs that ML.RELATED gives."""
-    known, session = trial.known, trial.session
-    session.sql(
-        f"TRAIN OR REPLACE MODEL pairs USING slrm ({options}) WITH (share = (history AS item), passes = {passes}) AS "
+    trial.session.sql(
+        f"TRAIN OR REPLACE MODEL pairs USING slrm ({options}) WITH (share = (history AS item){times(passes)}) AS "
         f"SELECT 1 AS label, item, history FROM parquet.`{trial.rows}`"
     )
+    return of_pairs(trial, "pairs")
+
+
+def times(passes: int | None) -> str:
+    return "" if passes is None else f", passes = {passes}"
+
+
+def of_pairs(trial: Trial, model: str) -> Scores:
+    """Return the scores of all items for each user by a model's pairs."""
+    known = trial.known
     items = f"SELECT DISTINCT item FROM parquet.`{trial.rows}`"
-    table = session.sql(f"SELECT * FROM ML.RELATED(MODEL pairs, ({items}))").arrow()
+    table = trial.session.sql(f"SELECT * FROM ML.RELATED(MODEL {model}, ({items}))").arrow()
     had, taken, score = (table[name].to_numpy() for name in ("item", "related", "score"))
     weights = sparse.csr_matrix((score, (had, taken)), (known.seen.shape[1],) * 2)
     return np.asarray((known.seen @ weights).toarray(), np.float32)
 
 
-def xsvd(trial: Trial, options: str, passes: int) -> Scores:
+def xsvd(trial: Trial, options: str, passes: int | None) -> Scores:
     """Return the scores of all items for each user, as ML.PREDICT computes them, but for what is the same for all items."""
     known, session = trial.known, trial.session
     session.sql(
         f"TRAIN OR REPLACE MODEL factors USING xsvd (feedback = (history), negatives = 20{options}) "
-        f"WITH (share = (history AS item), passes = {passes}) AS "
+        f"WITH (share = (history AS item){times(passes)}) AS "
         f"SELECT 1 AS label, user, item, history FROM parquet.`{trial.rows}`"
     )
     weight, vectors = rows_of(trial, "item", known.seen.shape[1])
     _, users = rows_of(trial, "user", known.seen.shape[0])
-    had = sparse.diags(1 / np.sqrt(np.maximum(known.seen.sum(axis=1).A1, 1))) @ known.seen @ vectors
-    return np.asarray(weight + (users + had) @ vectors.T, np.float32)
+    number = np.maximum(known.seen.sum(axis=1).A1, 1)
+    had = sparse.diags(1 / np.sqrt(number)) @ known.seen @ vectors
+    scores = np.asarray(weight + (users + had) @ vectors.T, np.float32)
+    return scores + shares(number)[:, None] * of_pairs(trial, "factors") if "slim" in options else scores
 
 
 def rows_of(trial: Trial, slot: str, number: int) -> tuple[Scores, Scores]:
@@ -212,11 +236,11 @@ def rows_of(trial: Trial, slot: str, number: int) -> tuple[Scores, Scores]:
     return found[0][:, 0], found[1]
 
 
-def word2vec(trial: Trial, options: str, passes: int) -> Scores:
+def word2vec(trial: Trial, options: str, passes: int | None) -> Scores:
     """Return the cosines of items with the mean of a user's."""
     session, seen = trial.session, trial.known.seen
     session.sql(
-        f"TRAIN OR REPLACE MODEL near USING word2vec ({options}) WITH (passes = {passes}) AS "
+        f"TRAIN OR REPLACE MODEL near USING word2vec ({options}) WITH (workers = 1{times(passes)}) AS "
         f"SELECT history FROM parquet.`{trial.sequences}`"
     )
     one = pa.table({"history": [[item] for item in range(seen.shape[1])]})
@@ -244,9 +268,16 @@ METHODS: Mapping[str, tuple[Callable[..., Scores], Sequence[Setting]]] = {
     "EASE": (of_users(ease), [(30,), (100,), (300,), (1000,)]),
     "ALS": (
         of_users(als),
-        [(64, 0.05, 2), (64, 0.05, 10), (64, 1, 2), (64, 1, 10), (64, 10, 10), (128, 1, 2), (128, 1, 10), (128, 10, 10)],
+        [(64, 0.01, 1), *itertools.product((64, 128), (1, 10, 30), (2, 10, 40)), (256, 10, 10)],
     ),
-    "BPR": (of_users(bpr), [(64, 0.01, 100), (64, 0.01, 400), (64, 0.05, 100), (64, 0.05, 400), (128, 0.05, 100)]),
+    "BPR": (
+        of_users(bpr),
+        [
+            (100, 0.01, 100, 0.01),
+            *itertools.product((64, 128), (0.05, 0.1, 0.2), (400,), (0.003, 0.01, 0.03)),
+            (64, 0.05, 100, 0.01),
+        ],
+    ),
     "slrm": (slrm, [("", 1), ("alpha = 0.2", 1), ("alpha = 1", 1), ("alpha = 0.2", 3), ("l1 = 0.1", 1), ("l2 = 5", 1)]),
     "xsvd": (xsvd, [("", 1), (", dim = 32, vector_alpha = 0.1", 5), (", dim = 64, vector_alpha = 0.1", 5), ("", 10)]),
     "word2vec": (word2vec, [("", 1), ("window = 20", 10), ("window = 50", 10), ("window = 20", 30), ("window = 50", 30)]),
@@ -264,7 +295,7 @@ def scored(name: str, known: Users, setting: Setting) -> tuple[float, float, flo
         return (*quality(known, scores), time.process_time() - start)
 
 
-def lines(rows: Sequence[tuple[str, str]], names: Sequence[str]) -> Iterator[str]:
+def lines(rows: Sequence[tuple[str, str]], names: Sequence[str], kept: Path | None) -> Iterator[str]:
     """Yield the lines of the table: the first settings of each method, and those that its search finds."""
     known = users(rows)
     shorter = without_last(known.histories, known.items)
@@ -272,16 +303,37 @@ def lines(rows: Sequence[tuple[str, str]], names: Sequence[str]) -> Iterator[str
     yield "| method | setting | recall@20 | NDCG@20 | CPU seconds |"
     for name in names:
         settings = METHODS[name][1]
-        searched = [scored(name, shorter, one)[0] for one in settings] if len(settings) > 1 else [0.0]
+        searched = [trial(name, shorter, one, "last but one", kept)[0] if settings[1:] else 0.0 for one in settings]
         best = settings[int(np.argmax(searched))]
-        print(name, dict(zip(settings, searched, strict=True)), file=sys.stderr)
         for setting in dict.fromkeys([settings[0], best]):
-            recall, ndcg, seconds = scored(name, known, setting)
-            chosen = " (chosen)" if setting == best else ""
+            recall, ndcg, seconds = trial(name, known, setting, "last", kept)
+            chosen = f" (chosen of {len(settings)})" if setting == best else ""
             yield f"| {name} | {', '.join(map(str, setting))}{chosen} | {recall:.4f} | {ndcg:.4f} | {seconds:.0f} |"
 
 
+def trial(name: str, known: Users, setting: Setting, item: str, kept: Path | None) -> tuple[float, float, float]:
+    """Return what `scored` does, from the file where it has this trial; else add a line to it.
+
+    Args:
+        item: which one of each user is looked for.
+    """
+    what = [name, list(setting), item]
+    before = [] if kept is None or not kept.exists() else [json.loads(line) for line in kept.read_text().splitlines()]
+    if (found := next((one[3:] for one in before if one[:3] == what), None)) is not None:
+        return tuple(found)
+    found = scored(name, known, setting)
+    if kept is not None:
+        with kept.open("a") as file:
+            print(json.dumps([*what, *found]), file=file)
+    return found
+
+
 if __name__ == "__main__":
-    folder, log, *wanted = sys.argv[1:]
-    for text in lines(LOGS[log](Path(folder)), wanted or list(METHODS)):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("log", choices=LOGS)
+    parser.add_argument("methods", nargs="*", metavar="METHOD")
+    parser.add_argument("--kept", type=Path)
+    given = parser.parse_intermixed_args()
+    for text in lines(LOGS[given.log](given.folder), given.methods or list(METHODS), given.kept):
         print(text, flush=True)

@@ -223,7 +223,7 @@ def test_models_versions_and_options_are_tables(trained: xpsql.Session) -> None:
         ("OPERATORS", "admit", "min_count", "2", "NULL"),
         ("USING", "xftrl", "alpha", "0.3", "NULL"),
     ]
-    assert trained.sql("SELECT value FROM ML.OPTIONS(MODEL m) WHERE option = 'passes'").fetchall() == [("1",)]
+    assert trained.sql("SELECT value FROM ML.OPTIONS(MODEL m) WHERE option = 'slack'").fetchall() == [("4",)]
     assert trained.model("m").options.columns == ["clause", "part", "option", "value", "default", "given"]
     with pytest.raises(xpsql.StatementError, match=r"Expected '\)', got 'MODEL'"):
         trained.sql("SELECT * FROM ML.MODELS(MODEL m)")

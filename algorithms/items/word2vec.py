@@ -20,6 +20,7 @@ NEAR = 32  # values whose windows are computed together
 BLOCK = 128  # values of sequences that share negatives
 SHARED = 32  # negatives that they share
 GROUPS = 32  # different ones of a batch
+SHORT = 200_000  # sequences, of which a pass is enough
 SMALLEST = 1e-6
 
 
@@ -88,6 +89,7 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
         outputs={"vector": Output(mean_vectors, vector=True)},
         intercept=False,
         least_batch=256,
+        least_examples=SHORT,
     )
 
 

@@ -22,6 +22,7 @@ from ..positions import places
 
 SUBJECT = Subject("USING", "xsvd")
 ITEM = SUBJECT._replace(option="item")
+SHORT = 1_000_000  # rows of what was taken, of which a pass is enough
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
         operators=operators,
         intercept=options.intercept,
         begins_at_mean=True,
+        least_examples=SHORT if options.negatives else 0,
     )
 
 

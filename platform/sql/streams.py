@@ -127,7 +127,7 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
                 written[name].position,
                 subject,
             )
-    elif settings.passes > 1:
+    elif (settings.passes or 1) > 1:
         subject = Subject("WITH", option="passes")
         message = f"{subject} = {settings.passes} reads rows again, and a stream is learned once, as it arrives. Leave it out."
         raise StatementError(message, given["WITH"].value["passes"].position, subject)
@@ -153,7 +153,7 @@ def check_published(stream: Streamed | None, settings: Settings, given: Clauses)
     for wrong, why in (
         (stream is None, "needs a query that reads FROM STREAM"),
         (settings.until is not None, "goes on until STOP MODEL, and WITH until ends where the stream does: leave out one"),
-        (settings.passes > 1, "reads what arrives once: leave out WITH passes"),
+        ((settings.passes or 1) > 1, "reads what arrives once: leave out WITH passes"),
         (settings.delay is not None, "joins nothing: leave out WITH delay, and run a job by the minute"),
         (settings.once is not None, "knows by its position what it has learned: leave out WITH once"),
         ("VALIDATE" in given, "holds out no rows: leave out VALIDATE, and judge the windows of EVALUATE"),

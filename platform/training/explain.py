@@ -24,7 +24,7 @@ from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, estimated_features, row_bytes
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
-from .parallelism import Places, decide, places_of
+from .parallelism import Places, decide, passes_of, places_of
 from .plan import Plan
 from .prepared import Prepared, TrainingInput, check_encryption, with_classes
 from .recipe import Recipe, fitted, recipe_of
@@ -34,6 +34,7 @@ from .strategies import strategy_of
 from .taking import check_drawn, taking_of, with_items
 
 if TYPE_CHECKING:
+    from ...algorithms.base import Algorithm
     from ...warehouse.models import Models
     from ...warehouse.version import Version
 
@@ -94,7 +95,6 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
     rows += input_rows(plan, engine, scan, splits, columns, recipe, places, fast, taking)
-    rows.append(("passes", str(plan.settings.passes)))
     if plan.settings.encrypt:
         rows.append(
             ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")
@@ -170,16 +170,17 @@ def input_rows(
             ("estimated rows", "known once staged"),
             ("batch size", str(plan.settings.batch_size or "by the number of rows")),
             *place_rows(places, plan),
+            ("passes", passes_text(plan, recipe.algorithm, None)),
         ]
     examples = sum(split.rows for split in splits)
     algorithm = recipe.algorithm
     rows = [split.rows for split in splits]
-    size_of_batch, places = decide(plan, algorithm, rows, places, bool(columns.offered), engine.tasks)
-    given = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, (), taking=taking)
+    size_of_batch, passes, places = decide(plan, algorithm, rows, places, bool(columns.offered), engine.tasks)
+    given = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, (), passes=passes, taking=taking)
     prepared = given.with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
-    seconds = BEGIN_SECONDS + (cost.seconds * plan.settings.passes / workers if algorithm.serves else cost.seconds)
+    seconds = BEGIN_SECONDS + (cost.seconds * passes / workers if algorithm.serves else cost.seconds)
     return [
         ("input", scan.describe()),
         ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
@@ -191,7 +192,21 @@ def input_rows(
         *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
+        ("passes", passes_text(plan, algorithm, examples)),
     ]
+
+
+def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
+    """Say how often the rows are read, and by what it was decided.
+
+    Args:
+        rows: how many there are; None: not known yet.
+    """
+    by_rows = plan.settings.passes is None and passes_of(plan, algorithm, 1) > 1
+    if by_rows and rows is None:
+        return "by the number of rows"
+    passes = passes_of(plan, algorithm, rows or 1)
+    return f"{passes} (chosen for {rows:,} rows)" if by_rows else str(passes)
 
 
 def usual_cost(prepared: Prepared) -> Cost:

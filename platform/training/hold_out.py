@@ -38,7 +38,7 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
             message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
             raise StatementError(message, subject=PATIENCE)
         return
-    if settings.patience is not None and settings.passes == 1:
+    if settings.patience is not None and settings.passes in (None, 1):
         message = f"{PATIENCE} = {settings.patience} has no effect on one pass. Set passes above 1, or leave it out."
         raise StatementError(message, subject=PATIENCE)
     if plan.stream is not None:

@@ -47,6 +47,8 @@ MOST_PULLS_AHEAD = 1
 """Pulls that a worker has under way while it computes; more hide no more of a shard's latency (docs/scaling.md, Pulling
 ahead)."""
 LEAST_ROWS_AHEAD = 61
+MOST_PASSES = 10
+"""Times that a short log is read, at most, where the statement does not say."""
 """Pulls go ahead where the log has so many rows for each one under way: below that accuracy is lost."""
 
 
@@ -58,9 +60,10 @@ class Places(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """What is decided of a training once its rows are known: examples of a batch, shards and workers."""
+    """What is decided of a training once its rows are known: examples of a batch, passes, shards and workers."""
 
     batch_size: int
+    passes: int
     places: Places
 
 
@@ -128,16 +131,29 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
         offers: operators offer something of features, counted batch by batch in the order of all examples.
         tasks: where they run; None: in this process.
     """
-    passes = 1 if plan.validate is not None or offers else plan.settings.passes  # those are dealt one at a time
+    passes = passes_of(plan, algorithm, sum(rows))
+    at_once = 1 if plan.validate is not None or offers else passes  # those are dealt one at a time
     each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
     if algorithm.serves and not algorithm.large_batches:
         each = ROWS_PER_LEARNER_OF_VECTORS
-    places = fitting(places, plan.settings, sum(rows), len(rows) * passes, each)
+    places = fitting(places, plan.settings, sum(rows), len(rows) * at_once, each)
     if not algorithm.serves and offers:
-        return Sizes(batch_size(plan.settings, sum(rows), 1, large=True, least=1), Places(0, plan.settings.workers or 1))
+        alone = batch_size(plan.settings, sum(rows), 1, large=True, least=1)
+        return Sizes(alone, passes, Places(0, plan.settings.workers or 1))
     if not algorithm.serves:
-        return Sizes(plan.settings.batch_size or WHOLE_ROWS, places)
-    return Sizes(batch_size(plan.settings, sum(rows), places.workers, algorithm.large_batches, algorithm.least_batch), places)
+        return Sizes(plan.settings.batch_size or WHOLE_ROWS, passes, places)
+    size = batch_size(plan.settings, sum(rows), places.workers, algorithm.large_batches, algorithm.least_batch)
+    return Sizes(size, passes, places)
+
+
+def passes_of(plan: Plan, algorithm: Algorithm, rows: int) -> int:
+    """Return how often a training reads its rows: where the statement does not say, a new model a short log as often as it
+    takes to learn from the examples that the algorithm wants. What continues has begun, and a stream is read once."""
+    if plan.settings.passes is not None:
+        return plan.settings.passes
+    if plan.parent is not None or plan.stream is not None:
+        return 1
+    return max(1, min(MOST_PASSES, -(-algorithm.least_examples // max(rows, 1))))
 
 
 def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: int) -> int:

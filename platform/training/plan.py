@@ -39,7 +39,13 @@ class Settings:
         minimum=1,
         maximum=1 << 20,
     )
-    passes: int = option(1, "times the data is read", minimum=1, maximum=10_000)
+    passes: int | None = option(
+        None,
+        "times the data is read; by default once, but TRAIN reads a short log of what was taken up to ten times: `word2vec` "
+        "until it has learned 200,000 sequences, `xsvd` with `negatives` until 1,000,000 rows",
+        minimum=1,
+        maximum=10_000,
+    )
     patience: int | None = option(
         None,
         "early stopping: passes without a lower loss of the first label on the rows of VALIDATE after which the training "

@@ -46,7 +46,7 @@ class TrainingInput:
     """The input of a training, as it is sent to tasks: all but what each process makes for itself.
 
     Attributes:
-        batch_size: examples per update.
+        batch_size: examples per update; passes: how often the rows are read.
         parent: the version that it continues.
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
@@ -62,6 +62,7 @@ class TrainingInput:
     parent: Version | None
     places: Places
     baseline: tuple[float, ...]
+    passes: int = field(kw_only=True)
     tree: Tree | None = field(default=None, kw_only=True)
     taking: Taking | None = field(default=None, kw_only=True)
 
@@ -94,7 +95,7 @@ class Prepared(TrainingInput):
         rows = self.scan.num_rows if isinstance(self.scan, HeldOut) else sum(split.rows for split in self.splits)
         if not (self.scan.scan if isinstance(self.scan, HeldOut) else self.scan).exact:
             return None
-        return rows * self.encoder.copies * self.plan.settings.passes
+        return rows * self.encoder.copies * self.passes
 
     @property
     def encoder(self) -> Encoder:
@@ -117,20 +118,20 @@ class Prepared(TrainingInput):
     @property
     def counts_by_pass(self) -> bool:
         """Whether a pass begins when the one before is over, since operators count by pass."""
-        return self.plan.settings.passes > 1 and any(programs.chain.per_pass for programs in self.recipe.programs)
+        return self.passes > 1 and any(programs.chain.per_pass for programs in self.recipe.programs)
 
     @property
     def pauses_after(self) -> int | None:
         """The batches, those of all passes, after which it pauses; None: it learns to the end."""
         if self.plan.pause is None:
             return None
-        batches = sum(-(-split.rows // self.batch_size) for split in self.splits) * self.plan.settings.passes
+        batches = sum(-(-split.rows // self.batch_size) for split in self.splits) * self.passes
         return math.ceil(batches * self.plan.pause)
 
     @property
     def turns(self) -> list[Turn]:
         """The splits of all passes, in order of learning."""
-        return turns_of(len(self.splits), self.plan.settings.passes)
+        return turns_of(len(self.splits), self.passes)
 
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
@@ -183,7 +184,9 @@ def prepare(
     sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered), engine.tasks)
     hold = hold_out(plan, engine, scan, splits, columns, folder, taking)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    given = TrainingInput(plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline, taking=taking)
+    given = TrainingInput(
+        plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline, passes=sizes.passes, taking=taking
+    )
     return given.with_recipe(recipe, hold, segment)
 
 

@@ -44,6 +44,7 @@ def recorded(manifest: Manifest, prepared: Prepared) -> Manifest:
         vectors=vectors_entries(prepared.plan.vectors, prepared.columns, prepared.parent),
         tables=table_entries(prepared.recipe),
         batch_size=prepared.batch_size,
+        passes=prepared.passes,
         shards=prepared.places.shards,
         workers=prepared.places.workers,
         expected=prepared.num_examples,
@@ -79,7 +80,10 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     hold = hold_out(plan, engine, scan, splits, columns, draft.apart, taking)
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    given = TrainingInput(plan, columns, scan, splits, manifest.batch_size, parent, places, baseline, taking=taking)
+    passes = manifest.passes or plan.settings.passes or 1
+    given = TrainingInput(
+        plan, columns, scan, splits, manifest.batch_size, parent, places, baseline, passes=passes, taking=taking
+    )
     return given.with_recipe(recipe, hold, segment)
 
 

@@ -145,7 +145,7 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
     rows = prepared.hold_out
     validator = None if rows is None else Validator(prepared.recipe, prepared.columns, prepared.encoder, rows)
     targets = prepared.targets.final
-    for number in range(len(validations.passes), prepared.plan.settings.passes):
+    for number in range(len(validations.passes), prepared.passes):
         if validations.over:
             break
         over = passes.learn(number)

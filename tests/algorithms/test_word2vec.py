@@ -79,6 +79,7 @@ def walks(rows: int = 3000) -> pa.Table:
 
 
 TRAIN = "TRAIN MODEL {} USING word2vec (dim = 16, window = 2, learning_rate = 0.2) {} AS SELECT items FROM parquet.`{}`"
+ONCE = "WITH (passes = 1, workers = 1)"
 
 
 def test_neighbours_in_sequences_are_nearest(session: xpsql.Session, tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_neighbours_in_sequences_are_nearest(session: xpsql.Session, tmp_path: P
 
 def test_a_sequence_is_predicted_as_its_mean_vector(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(walks(200), tmp_path / "walks.parquet")
-    session.sql(TRAIN.format("m", "", path))
+    session.sql(TRAIN.format("m", ONCE, path))
     rows = session.sql(
         "SELECT items, predicted_vector FROM ML.PREDICT(MODEL m, (SELECT array('p1', 'p2', 'new') AS items UNION ALL "
         "SELECT array('new') AS items))"
@@ -122,8 +123,12 @@ def test_evaluation_gives_the_mean_loss_which_learning_lowers(session: xpsql.Ses
 def test_statistics_count_what_occurred_and_not_what_was_drawn(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(walks(200), tmp_path / "walks.parquet")
     session.sql(TRAIN.format("m", "", path))
-    (row,) = session.sql("SELECT sum(count) AS n FROM ML.WEIGHTS(MODEL m) WHERE `table` = 'vectors'").arrow().to_pylist()
-    assert row["n"] == 200 * 8
+    query = "SELECT sum(count) AS n FROM ML.WEIGHTS(MODEL m) WHERE `table` = 'vectors'"
+    assert session.sql(query).arrow()["n"].to_pylist() == [10 * 200 * 8], "a short log is read ten times"
+    described = session.sql(f"EXPLAIN FAST CONTINUE MODEL m AS SELECT items FROM parquet.`{path}`").fetchall()
+    assert ("passes", "1") in described
+    session.sql(f"CONTINUE MODEL m AS SELECT items FROM parquet.`{path}`")
+    assert session.sql(query).arrow()["n"].to_pylist() == [11 * 200 * 8], "what continues reads it once"
 
 
 def test_a_version_that_continues_equals_one_training(session: xpsql.Session, tmp_path: Path) -> None:
@@ -132,9 +137,9 @@ def test_a_version_that_continues_equals_one_training(session: xpsql.Session, tm
     whole = walks(400)
     write(whole.slice(0, 256), folder / "0.parquet")
     write(whole.slice(256), folder / "1.parquet")
-    session.sql(TRAIN.format("m", "WITH (workers = 1)", folder / "0.parquet"))
+    session.sql(TRAIN.format("m", ONCE, folder / "0.parquet"))
     session.sql(f"CONTINUE MODEL m AS SELECT items FROM parquet.`{folder / '1.parquet'}`")
-    session.sql(TRAIN.format("once", "WITH (workers = 1)", folder))
+    session.sql(TRAIN.format("once", ONCE, folder))
     query = "SELECT key, weights FROM ML.WEIGHTS(MODEL {}) WHERE `table` = 'vectors' ORDER BY key"
     continued, once = (session.sql(query.format(name)).arrow() for name in ("m", "once"))
     assert continued["key"] == once["key"]
@@ -160,3 +165,4 @@ def test_explain_estimates_the_features_of_a_log_that_begins_without_features(
     reported = session.sql(f"EXPLAIN TRAIN MODEL m USING word2vec AS SELECT * FROM parquet.`{path}`").arrow().to_pylist()
     values = {row["property"]: row["value"] for row in reported}
     assert f"for {features} features" in values["estimated memory"]
+    assert values["passes"] == "10 (chosen for 4 rows)"

@@ -91,7 +91,7 @@ def test_a_log_of_what_was_taken_is_learned_beside_random_items(session: Any, tm
     path = write(table, tmp_path / "log.parquet")
     session.sql(
         "TRAIN MODEL m USING xsvd (user = (), feedback = (history), negatives = 5, dim = 4, vector_alpha = 0.2) "
-        f"WITH (share = (history AS item), workers = 1) AS SELECT * FROM parquet.`{path}`"
+        f"WITH (share = (history AS item), workers = 1, passes = 1) AS SELECT * FROM parquet.`{path}`"
     )
     (row,) = session.sql("SELECT examples FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
     assert row["examples"] == 3_000 * 6

@@ -124,7 +124,8 @@ class LogPrepared:
         self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None, pause=None, begins=None)
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
-        self.turns = turns_of(len(log.splits), settings.passes)
+        self.passes = settings.passes or 1
+        self.turns = turns_of(len(log.splits), self.passes)
         self.targets = Targets.of(("label",), "classes", False)
         self._pause = pause
 

@@ -114,6 +114,10 @@ TRAININGS = {
         f"USING network (file = '{GALLERY}/dcn_torch.py', class = 'Dcn', hidden = (8), dim = 4, dropout = 0.1, norm = true) "
         "IGNORE (ts, scores) WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02)"
     ),
+    "passes by rows": (
+        "USING word2vec (dim = 4, negatives = 2) IGNORE (ts, label, user, item, price, scores, vector) "
+        "WITH (batch_size = 512, checkpoint_seconds = 0.02)"
+    ),
     "lifecycle": (
         "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"

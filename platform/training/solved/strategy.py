@@ -54,7 +54,7 @@ def check_batches(plan: Plan) -> None:
     if plan.evaluate is not None:
         message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
         raise StatementError(message, subject=EVALUATE)
-    if plan.settings.passes > 1:
+    if (plan.settings.passes or 1) > 1:
         message = f"{PASSES} = {plan.settings.passes} has no effect: {name} iterates until it converges. See its options."
         raise StatementError(message, subject=PASSES)
 
