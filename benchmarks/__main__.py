@@ -22,14 +22,16 @@ from benchmarks import vw
 from benchmarks.crosses import CROSS, PLAIN, VW_CROSS
 from benchmarks.figures import Figure, Note, heading
 from benchmarks.many_ids import BI_INTERACTION
-from benchmarks.peers.figures import beside
+from benchmarks.peers.figures import beside, towers_beside
 from benchmarks.process import Measured, cores, measure, middle
 from benchmarks.scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
+from benchmarks.towers import TOWERS
 from benchmarks.transport_figures import round_trips, shards
 
 QUICK_ROWS, ROWS, LARGE_ROWS, STORE_ROWS, CHECKED_ROWS = 20_000, 1_000_000, 4_000_000, 10_000_000, 2_000_000
 ALGORITHMS = ("fm", "ffm", "xnn", "xnn (dim = 16)")
 SEQUENCES = 100_000
+TOWER_ROWS = 500_000
 CONSTANT_BYTES = 600 * 2**20
 OVERHEAD_BYTES = 16.0
 # Each with whether it is the least or the most.
@@ -396,6 +398,22 @@ def words(run: Run) -> Iterator[Figure]:
     yield from reported([sys.executable, "-m", "benchmarks.words", run.folder / "words", str(number)], run, 0.7)
 
 
+def towers(run: Run) -> Iterator[Figure | Note]:
+    """Two towers on one core, whole processes and their loops, beside PyTorch's with the same batches."""
+    rows, data = (QUICK_ROWS if run.quick else TOWER_ROWS), run.folder / "towers.parquet"
+    measure([sys.executable, "-m", "benchmarks.towers", data, str(rows)])
+    for batch in (256, 1024):
+        statement = TOWERS.format(batch=batch, data=data)
+        with cores(1):
+            run.xpsql.run(statement)  # not counted: compiles what later processes find
+            done = middle([run.xpsql.run(statement) for _ in range(run.rounds)])
+            loop = run.xpsql.stages(statement).work
+        what = f"two_tower, batches of {batch}, one core"
+        yield Figure(what, rows / done.seconds, "rows/s")
+        yield Figure(f"{what}: training alone", rows / loop, "rows/s")
+        yield from towers_beside(f"{what}: times PyTorch", (str(data), str(batch)), done, loop, run.rounds)
+
+
 def reported(command: list[str | Path], run: Run, wanted: float) -> Iterator[Figure]:
     """Run a command on one core, with the number of rounds, and yield what it prints; `wanted` is the least ratio."""
     with cores(1):
@@ -453,6 +471,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "spark": spark,
     "solver": solver,
     "words": words,
+    "towers": towers,
 }
 
 

@@ -44,10 +44,15 @@ class Peer(NamedTuple):
     @property
     def missing(self) -> str | None:
         """Why it cannot be run here; None where it can."""
-        if shutil.which(self.needs) is not None:
-            return None
-        done = subprocess.run([sys.executable, "-c", f"import {self.needs}"], capture_output=True, text=True)
-        return done.stderr.strip().splitlines()[-1] if done.returncode else None
+        return lacking(self.needs)
+
+
+def lacking(name: str) -> str | None:
+    """Return why a module or a program cannot be run here; None where it can."""
+    if shutil.which(name) is not None:
+        return None
+    done = subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, text=True)
+    return done.stderr.strip().splitlines()[-1] if done.returncode else None
 
 
 def torch_like(module: str, dim: int) -> Callable[[Path, Path], Trained]:
@@ -104,6 +109,25 @@ PEERS = (
     Peer("alphaFM, dim 8", "fm_train", alphafm, "fm", 2.5),
     Peer("xLearn's FM, dim 8", "xlearn_train", xlearn, "fm", 1.0),
 )
+
+
+def towers_beside(what: str, rows: tuple[str, str], ours: Measured, loop: float, rounds: int) -> Iterator[Figure | Note]:
+    """Compare our two towers with PyTorch's, where it is installed.
+
+    Args:
+        rows: the log and the size of batches.
+        loop: seconds of ours for learning alone.
+    """
+    if (missing := lacking("torch")) is not None:
+        yield Note(f"{what}: not installed ({missing})")
+        return
+    with cores(1):
+        command = [sys.executable, "-m", "benchmarks.peers.two_towers", *rows]
+        runs = [json.loads(measure([*command, str(time.monotonic())]).output.splitlines()[-1]) for _ in range(rounds)]
+    seconds, cpu, learning = (statistics.median(run[name] for run in runs) for name in ("seconds", "cpu_seconds", "learning"))
+    yield Figure(what, seconds / ours.seconds, "x", 3.0)
+    yield Figure(f"{what}, CPU", cpu / ours.cpu_seconds, "x", 3.0)
+    yield Figure(f"{what}, training alone", learning / loop, "x", 3.0)
 
 
 def beside(ours: Mapping[str, Measured], rows: int, log: Path, folder: Path, rounds: int) -> Iterator[Figure | Note]:
