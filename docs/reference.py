@@ -116,8 +116,8 @@ All columns of the query that no clause names are slots: features are made of th
 learning; with one worker it is exact. `CONTINUE` takes every clause but PUBLISH and RETAIN from the version that it continues,
 unless it is given;
 `USING` and `WITH` change only the options that they name, and the algorithm stays. It begins at the version's weights, whatever
-options change, and reads its rows once, unless it or the version's statement says `passes`. How often `TRAIN` would read its rows
-`EXPLAIN` tells: `passes: 9 (chosen for 120,000 rows)`.
+options change, and reads its rows once, unless it or the version's statement says `passes`. How often `TRAIN` would read its
+rows `EXPLAIN` tells: `passes: 9 (chosen for 120,000 rows)`.
 
 A query that is a scan of a table or of Parquet files, with row-wise expressions and filters, is read in place. Any other query
 is run once, and its result is staged as Parquet beside the version until the training ends.

@@ -166,7 +166,7 @@ class Manifest:
         release: the condition of RELEASE WHEN, as written; evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
         base_rate: mean label of all examples so far, for the information of features.
-        input: how the splits are read; batch_size, passes, shards, workers: with what; expected: examples in all passes, if known.
+        input: how the splits are read; batch_size, passes, shards, workers: with what; expected: examples in all, if known.
         epoch: of the driver that trains it; RESUME counts on.
         once: the names under which it and its ancestors learned (WITH once), its own last.
         files: the files of its data, with their checksums; None of a version before format 3, which has none.
