@@ -41,10 +41,8 @@ def main(folder: Path, seeds: int, hint: float) -> None:
         for seed in range(1, seeds + 1):
             runs = []
             for name, using in names.items():
-                settings = f"workers = 1, seed = {seed}"
-                session.sql(
-                    f"TRAIN OR REPLACE MODEL {name} USING {using} LABEL label IGNORE (ts) WITH ({settings}) AS TABLE train"
-                )
+                made = f"USING {using} LABEL label IGNORE (ts) WITH (workers = 1, seed = {seed}) AS SELECT * FROM train"
+                session.sql(f"TRAIN OR REPLACE MODEL {name} {made}")
                 scored = session.sql(f"SELECT label, predicted_label FROM ML.PREDICT(MODEL {name}, TABLE test)").arrow()
                 runs.append(auc(scored["label"].to_numpy() == 1, scored["predicted_label"].to_numpy().astype(np.float64)))
             found.append(runs)

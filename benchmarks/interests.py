@@ -159,6 +159,8 @@ def models(log: str) -> dict[str, str]:
         "din": f"din ({held})",
         "dien, auxiliary = 0": f"dien (auxiliary = 0, {held})",
         "dien": f"dien ({held})",
+        "dien, layers at half the rate": f"dien ({held}, learning_rate = 0.0005)",
+        "dien, both at half the rate": f"dien ({held.replace('0.1', '0.05')}, learning_rate = 0.0005)",
     }
 
 
