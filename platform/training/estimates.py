@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import resource
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from ...algorithms.chunk import Chunk
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.columns import Columns
@@ -20,6 +25,8 @@ from .recipe import Recipe
 ROW_OVERHEAD_BYTES = 16
 STATISTICS_BYTES = 22
 FEATURE_ROWS = 32_768
+NUMBERS = 1 << 16  # of slots
+PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 SAMPLED_SECONDS = 0.8
 """So long batches of a sample are learned from."""
 
@@ -32,11 +39,13 @@ class Cost(NamedTuple):
             programs, which a cache keeps from the sample on.
         features: of all examples.
         size: bytes of memory.
+        once: seconds that a training takes beside its passes: its first batches, which trace programs, and writing its rows.
     """
 
     seconds: float
     features: int
     size: int
+    once: float = 0.0
 
 
 def row_bytes(programs: Programs) -> int:
@@ -45,10 +54,13 @@ def row_bytes(programs: Programs) -> int:
     return own + 4 * sum(programs.dims.values())
 
 
-def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> int:
-    """Return about how many features an input has, extrapolated from how their number grows in its first rows.
+def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, most: float = math.inf) -> int:
+    """Return about how many features an input has, extrapolated from how the number of each slot grows in its first rows.
 
-    The number of distinct values among n grows like a power of n.
+    The number of distinct values among n grows like a power of n, which no slot's is above one.
+
+    Args:
+        most: of a slot.
 
     Source: Heaps, Information Retrieval: Computational and Theoretical Aspects, 1978, section 7.5.
     """
@@ -61,11 +73,20 @@ def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, en
     if rows < 2:
         return examples * len(columns.slots)
     table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
-    half = rows // 2
-    parts = table, table.slice(0, half)
-    distinct, before = (max(1, len(encoder.scored(part).keys)) for part in parts)
-    power = math.log(distinct / before) / math.log(rows / half)
-    return int(distinct * max(1.0, examples / rows) ** min(max(power, 0.0), 1.0))
+    half, chunk = rows // 2, encoder.scored(table)
+    distinct, before = (np.bincount(chunk.slots[used(chunk, part)], minlength=NUMBERS) for part in (rows, half))
+    power = np.log(np.maximum(distinct, 1) / np.maximum(before, 1)) / np.log(rows / half)
+    return int(np.minimum(distinct * max(1.0, examples / rows) ** np.clip(power, 0.0, 1.0), most).sum())
+
+
+def used(chunk: Chunk, rows: int) -> NDArray[np.bool_]:
+    """Return which features of a chunk its first rows have."""
+    found = np.zeros(len(chunk.keys) + 1, bool)  # the last place is of what is absent, -1
+    bags = (bag.codes[: bag.offsets[rows]] for bag in chunk.bags)
+    histories = (group.codes[:, : group.offsets[rows]] for group in chunk.histories)
+    for codes in (chunk.scalar[:, :rows], *bags, *histories, chunk.dense_codes, chunk.offered_codes):
+        found[codes] = True
+    return found[:-1]
 
 
 def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> str | None:
@@ -85,3 +106,8 @@ def estimated_bytes(recipe: Recipe, features: int) -> int:
     """Return the bytes that the rows of so many features take in all tables, and dense parameters with their optimizer."""
     dense = sum(4 * size(spec) * len(recipe.dense.columns[name]) for name, spec in recipe.dense.specs.items())
     return sum(map(row_bytes, recipe.programs)) * features + dense
+
+
+def held_bytes() -> int:
+    """Return the most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK_UNIT

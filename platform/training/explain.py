@@ -21,7 +21,7 @@ from ..input.streams.base import StreamQuery
 from ..input.taken import Taking
 from ..ps.compiled.table_programs import Programs
 from .compiled import prepare_jax
-from .estimates import Cost, compact_text, estimated_bytes, estimated_features, row_bytes
+from .estimates import Cost, compact_text, estimated_bytes, estimated_features, held_bytes, row_bytes
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, decide, passes_of, places_of
@@ -180,12 +180,13 @@ def input_rows(
     prepared = given.with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
-    seconds = BEGIN_SECONDS + (cost.seconds * passes / workers if algorithm.serves else cost.seconds)
+    seconds = BEGIN_SECONDS + cost.once + (cost.seconds * passes / workers if algorithm.serves else cost.seconds)
     return [
         ("input", scan.describe()),
         ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
         ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
         ("estimated memory", f"about {cost.size / 2**20:.1f} MiB for {cost.features:,} features, judged by {JUDGED}"),
+        *process_rows(engine, cost),
         ("estimated time", f"about {seconds:.2f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder)),
@@ -207,6 +208,14 @@ def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
         return "by the number of rows"
     passes = passes_of(plan, algorithm, rows or 1)
     return f"{passes} (chosen for {rows:,} rows)" if by_rows else str(passes)
+
+
+def process_rows(engine: Engine, cost: Cost) -> list[tuple[str, str]]:
+    """Say what the process that learns takes, where it is this one."""
+    if engine.tasks is not None:
+        return []
+    size = (held_bytes() + cost.size) / 2**20
+    return [("process memory", f"about {size:.0f} MiB, with what this process has held so far: libraries, a sample's batches")]
 
 
 def usual_cost(prepared: Prepared) -> Cost:

@@ -15,6 +15,7 @@ from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
 from xpsql.platform.input.encoder import Encoder
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training import estimates
 from xpsql.platform.training.estimates import estimated_features
 from xpsql.platform.training.recipe import algorithm_of, columns_from
 
@@ -37,6 +38,24 @@ def test_an_algorithm_of_pairs_is_estimated_by_pairs(tmp_path: Path, negatives: 
     assert 0.5 < estimate / trained["features"] < 2
 
 
+def test_new_values_of_strings_go_on_coming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece's dictionary has the values of all of its rows, so its first half must not count them all."""
+    random, rows = np.random.default_rng(0), 8_000
+    users, words = ([f"{one}" for one in random.zipf(1.2, rows) % most] for most in (50, 100_000))
+    table = pa.table({"label": np.arange(rows) % 2, "user": users, "word": words, "id": [f"i{n}" for n in range(rows)]})
+    path = write(table, tmp_path / "log.parquet", row_group_rows=1000)
+    monkeypatch.setattr(estimates, "FEATURE_ROWS", 1000)
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        statement = f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`"
+        found = features_of(explained(session, f"EXPLAIN FAST {statement}"))
+        (trained,) = session.sql(statement).arrow().to_pylist()
+    assert 0.8 < found / trained["features"] < 1.25, (found, trained)
+
+
+def features_of(said: dict[str, str]) -> int:
+    return int(said["estimated memory"].split(" for ")[1].split()[0].replace(",", ""))
+
+
 def explained(session: xpsql.Session, statement: str) -> dict[str, str]:
     return dict(zip(*session.sql(statement).arrow().to_pydict().values(), strict=True))
 
@@ -54,7 +73,9 @@ def test_explain_learns_from_a_sample_and_forgets_it(tmp_path: Path, name: str) 
         assert one["estimated time"].endswith(" s, judged by the beginning of the input")
         assert float(one["estimated time"].split()[1]) > 0
     assert fast["estimated time"].endswith(" s, as of usual rows")
-    features = int(reported["estimated memory"].split(" for ")[1].split()[0].replace(",", ""))
+    held = float(reported["process memory"].split()[1])
+    assert held > float(reported["estimated memory"].split()[1]) + 50
+    features = features_of(reported)
     assert 0.5 < features / trained["features"] < 2, (features, trained)
 
 

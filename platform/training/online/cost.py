@@ -12,10 +12,10 @@ from ...cores import cores
 from ...input.batches import Batch
 from ...input.source import row_of
 from ...input.splits import chunk_rows
-from ...input.timing import Clock
+from ...input.timing import Clock, Compiled
 from ...ps.client import LocalClient
 from ...ps.messages import BatchId
-from ..compiled import share_work
+from ..compiled import compilations, share_work
 from ..estimates import SAMPLED_SECONDS, Cost, estimated_bytes, estimated_features
 from ..prepared import Prepared
 from ..row_files.rows import new_shard
@@ -24,6 +24,10 @@ from .worker import Worker
 MOST = 32
 AT_ONCE = 0.5
 """The part of the shorter of reading and learning that does not overlap with the longer one where both have a core."""
+FOUND_SECONDS = 0.02
+"""What it takes to find a program in the cache, which is not compiled again."""
+NEW_ROW_SECONDS, BYTE_SECONDS = 1.5e-7, 4e-9
+"""What it takes to create a row, and to write a byte of rows into the version, here."""
 
 
 def cost(prepared: Prepared) -> Cost:
@@ -37,9 +41,11 @@ def cost(prepared: Prepared) -> Cost:
         return Cost(0.0, features, size)
     rows = sum(split.rows for split in prepared.splits)
     number = sum(-(-split.rows // prepared.batch_size) for split in prepared.splits)
-    reading, learning = seconds * rows / sampled, number * fmean(stepped(prepared, batches))
+    steps, begin = stepped(prepared, batches)
+    reading, learning = seconds * rows / sampled, number * fmean(steps)
     shorter, longer = sorted((reading, learning))
-    return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size)
+    once = begin + features * NEW_ROW_SECONDS + size * BYTE_SECONDS
+    return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size, once)
 
 
 def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:
@@ -70,8 +76,9 @@ def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:
     return found, sum(seconds for seconds, _ in counted), sum(rows for _, rows in counted)
 
 
-def stepped(prepared: Prepared, batches: list[Batch]) -> list[float]:
-    """Learn from batches twice, and return the seconds that each took the second time, of those that there was time for."""
+def stepped(prepared: Prepared, batches: list[Batch]) -> tuple[list[float], float]:
+    """Learn from batches twice, and return the seconds that each took the second time, of those that there was time for; and
+    what all took more the first time, without compilation: programs are traced, and found."""
     shard = new_shard(prepared.recipe, 0, 1, prepared.columns, 0)
     shard.watermarks = None  # the same batches come again
     ends: list[float] = []
@@ -83,8 +90,11 @@ def stepped(prepared: Prepared, batches: list[Batch]) -> list[float]:
         lambda end: None,
         Clock(LEARNING),
     )
-    worker.learn(batches, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
-    warm = batches[: len(ends)]
+    compiled, begun = Compiled(), time.perf_counter()
+    with compilations(lambda seconds: compiled.add(max(0.0, seconds - FOUND_SECONDS))):
+        worker.learn(batches, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
+    first, warm = ends[-1] - begun - compiled.seconds, batches[: len(ends)]
     ends[:] = [time.perf_counter()]
     worker.learn(warm, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
-    return [stop - start for start, stop in pairwise(ends)]
+    steps = [stop - start for start, stop in pairwise(ends)]
+    return steps, max(0.0, first - len(warm) * fmean(steps))

@@ -25,7 +25,8 @@ def cost(prepared: Prepared) -> Cost:
     more, second = learned(prepared, MORE)
     each = (second - first) / (more - few) if more > few else second / max(more, 1)
     total = second + max(each, 0.0) * (every - more)
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
+    most = learner_of(prepared).categories
+    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder, most)
     matrix = COPIES * 4 * len(column_names(prepared.columns)) * every
     return Cost(total, features, estimated_bytes(prepared.recipe, features) + matrix)
 
