@@ -21,7 +21,7 @@ NEAR = 0.9
 most."""
 ENOUGH_ROWS = 1000
 ENOUGH_FEATURES = 100_000
-MOST_ROWS = 1 << 20
+MOST_ROWS = 1 << 18
 """How many stored rows are sampled; keys are hashes, so the first rows represent all."""
 
 
