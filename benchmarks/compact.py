@@ -20,6 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.process import cores
+
 OF_USER, OF_ITEM, HISTORY, ITEMS = 79, 20, 100, 50_000
 GROUP_ROWS = 100_000
 USERS = [f"u{i}" for i in range(OF_USER)]
@@ -84,7 +86,8 @@ def cpu_seconds(statement: str, folder: Path) -> float:
     """Run a statement in a process of its own and return its CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [str(Path(sys.executable).with_name("xpsql")), "sql", statement, "--warehouse", str(folder / "warehouse")]
-    subprocess.run(command, check=True, capture_output=True, timeout=3600)
+    with cores(1):
+        subprocess.run(command, check=True, capture_output=True, timeout=3600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -263,6 +263,13 @@ def test_a_stream_has_the_rows_of_all_partitions_in_order(engine: SparkEngine) -
         ("SELECT array() AS v", "Column v is an empty array() without a type; CAST(array() AS ARRAY<INT>) has one.", None),
         ("SELECT struct(map()) AS v", "Column v is an empty map() without a type", None),
         ("SELECT raise_error('enough')", "The query failed: enough.", None),
+        ("SELECT explode('x')", "explode makes rows of an array or a map, and x is of type string.", (1, 8, "explode('x')")),
+        ("SELECT 1 + explode(array(id)) FROM range(2)", "explode makes rows, so it stands alone", (1, 12, "explode")),
+        ("SELECT id FROM range(2) WHERE explode(array(id)) = 1", "makes rows, so it stands alone", (1, 31, "explode")),
+        ("SELECT inline(array(id)) FROM range(2)", "inline takes an array of structs.", (1, 8, "inline(array(id))")),
+        ("SELECT inline(array(struct(id, 1))) AS (b) FROM range(2)", "makes 2 columns, got 1 names", (1, 8, "inline")),
+        ("SELECT inline(usr) FROM range(2)", "There is no column usr. Valid: id.", (1, 15, "usr")),
+        ("SELECT explode(array(1), array(id)) FROM range(2)", "takes one array, got 2 arguments. Put another into", None),
         ("SELECT id, count(*) FROM range(2) GROUP BY id % 2", "Column id is neither grouped", (1, 8, "id")),
     ],
 )

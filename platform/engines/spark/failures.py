@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from ....warehouse.tables import MANIFEST
 from ...errors import ModelError, Position, StatementError
 from ..missing import absent, gone, no_function
+from ..spark_sql import row_makers
 from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
+from ..spark_sql.words import EXPLODES
 from .calls import RewrittenStatement
 from .missing_packages import format_of, missing, no_format
 
@@ -116,6 +118,9 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
             given = str((error.getMessageParameters() or {}).get("expression") or args["value"])
             value = given[1:-1] if given.startswith("'") else NUMBER.sub("", given)
             return StatementError(bad_value(value, args["targetType"]), position)
+        case ["UNSUPPORTED_GENERATOR" | "UDTF_ALIAS_NUMBER_MISMATCH" | "WRONG_NUM_ARGS" | "DATATYPE_MISMATCH" as what, *why]:
+            if found := misused(what, why, args, statement):
+                return StatementError(found[0], position or find_word(statement.written, found[1]))
         case ["RECURSIVE_VIEW"]:
             return StatementError(f"The view {args['viewIdent']} would read itself.", position)
         case ["INVALID_TEMP_OBJ_REFERENCE"]:
@@ -147,6 +152,21 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
     return StatementError(missing(str(error)) or f"The query failed: {plain(str(error))}", position)
 
 
+def misused(what: str, why: list[str], args: dict[str, str], statement: RewrittenStatement) -> tuple[str, str] | None:
+    """Return what is to be said of a function that makes rows, and its name; None where the failure is of another one."""
+    given = next((args[key] for key in ("expression", "plan", "sqlExpr", "generators") if key in args), statement.written)
+    name = args["functionName"] if what == "WRONG_NUM_ARGS" else row_makers.named_in(given)
+    if name is None or name not in EXPLODES:
+        return None
+    if what == "UDTF_ALIAS_NUMBER_MISMATCH":
+        return row_makers.other_names(name, args["aliasesSize"], "", len(args["aliasesNames"].split(","))), name
+    if what == "WRONG_NUM_ARGS":
+        return row_makers.not_one_array(name, args["actualNum"]), name
+    if what == "DATATYPE_MISMATCH":
+        return row_makers.no_array(name, args.get("inputSql", ""), args.get("inputType", "").lower()), name
+    return row_makers.second(name, "another") if why[:1] == ["MULTI_GENERATOR"] else row_makers.not_alone(name), name
+
+
 def condition_of(error: PySparkException) -> str:
     """Return the name of what went wrong, "TABLE_OR_VIEW_NOT_FOUND"; empty where it has none."""
     condition = error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()  # Spark 3
@@ -159,7 +179,7 @@ def position_of(error: PySparkException, statement: RewrittenStatement) -> Posit
         lines = statement.text.splitlines(keepends=True)
         start = sum(map(len, lines[: int(found["line"]) - 1])) + int(found["column"])
         word = statement.text[start:].split(maxsplit=1)
-        return statement.position(start, start + len(word[0].rstrip(",;"))) if word else None
+        return statement.position(start, start + len(named(word[0]))) if word else None
     if not hasattr(error, "getQueryContext"):  # Spark 3
         return None
     from pyspark.errors import QueryContextType
@@ -168,6 +188,13 @@ def position_of(error: PySparkException, statement: RewrittenStatement) -> Posit
     if not contexts or contexts[0].objectType() or contexts[0].startIndex() < 0:
         return None
     return statement.position(contexts[0].startIndex(), contexts[0].stopIndex() + 1)
+
+
+def named(word: str) -> str:
+    """Return a word of a statement without the comma or the bracket that ends what it stands in."""
+    while word.endswith((",", ";")) or (word.endswith(")") and word.count(")") > word.count("(")):
+        word = word[:-1]
+    return word
 
 
 def bare(name: str) -> str:

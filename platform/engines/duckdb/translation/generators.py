@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from ....errors import StatementError
+from ...spark_sql import row_makers
 from ...spark_sql.words import EXPLODES
 from .calls import call, case, cast, number, string
 from .kinds import child
@@ -39,17 +40,14 @@ def generated(node: exp.Anonymous, typer: Typer, names: list[str], outer: bool =
     else:
         columns = stacked(node, typer) if name == "stack" else unnested(name, argument_of(node), typer, outer)
     if names and len(names) != len(columns):
-        made = ", ".join(own for own, _ in columns)
-        raise StatementError(f"{node.name} makes {len(columns)} columns ({made}), got {len(names)} names for them. Name each.")
+        made = f" ({', '.join(own for own, _ in columns)})"
+        raise StatementError(row_makers.other_names(node.name, len(columns), made, len(names)))
     return [exp.alias_(value, names[k] if names else own, quoted=True) for k, (own, value) in enumerate(columns)]
 
 
 def argument_of(node: exp.Anonymous) -> exp.Expr:
     if len(node.expressions) != 1:
-        raise StatementError(
-            f"{node.name} takes one array, got {len(node.expressions)} arguments. Put another into LATERAL VIEW, for all pairs "
-            "of their rows, or join them element by element: inline(arrays_zip(a, b))."
-        )
+        raise StatementError(row_makers.not_one_array(node.name, len(node.expressions)))
     value: exp.Expr = node.expressions[0]
     return value
 
@@ -62,20 +60,14 @@ def check_alone(node: exp.Anonymous) -> None:
     """
     parent = node.parent.parent if isinstance(node.parent, exp.Alias | exp.Aliases) else node.parent
     if not isinstance(parent, exp.Select | exp.Lateral | exp.Table | None):
-        raise StatementError(
-            f"{node.name} makes rows, so it stands alone as a column of SELECT. Compute with its rows around it: "
-            f"FROM requests LATERAL VIEW {node.name}(items) t AS item."
-        )
+        raise StatementError(row_makers.not_alone(node.name))
 
 
 def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tuple[str, exp.Expr]]:
     kind = typer.type_of(value)
     entries = kind is not None and kind.id == "map"
     if kind is not None and kind.id not in ("map", "list", "array", '"NULL"', "sqlnull"):
-        raise StatementError(
-            f"{name} makes rows of an array{'' if name == 'inline' else ' or a map'}, and {value.sql()} is of type "
-            f"{NAMES.get(kind.id, kind.id)}. Name a column of arrays; a string becomes one by split(text, ',')."
-        )
+        raise StatementError(row_makers.no_array(name, value.sql(), NAMES.get(kind.id, kind.id)))
     values = call("map_entries", value) if entries else value
     items = kept(values) if outer else values
     if name == "inline" and kind is None and typer.connection is not None:  # no such column: the engine says so
@@ -100,7 +92,7 @@ def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Exp
 
 def fields(kind: DuckDBPyType | None) -> list[str]:
     if kind is None or kind.id != "list" or child(kind, 0).id != "struct":
-        raise StatementError("inline takes an array of structs. Take the elements of other arrays by explode.")
+        raise StatementError(row_makers.no_array("inline", "", ""))
     return field_names(child(kind, 0))
 
 

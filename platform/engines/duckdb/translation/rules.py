@@ -16,6 +16,7 @@ from ....udf import COMPUTED
 from ....udf import FUNCTIONS as DECLARED
 from ...missing import no_function
 from ...spark_sql.dialect import position_of
+from ...spark_sql.row_makers import second
 from ...spark_sql.words import EXPLODES, TYPE_NAMES
 from .aggregates import AGGREGATES, ignoring_nulls
 from .arithmetic import arithmetic_rule, int_div_rule
@@ -201,8 +202,7 @@ def select_rule(node: exp.Select, typer: Typer) -> exp.Expr:
         inner = item.this if isinstance(item, exp.Alias | exp.Aliases) else item
         if isinstance(inner, exp.Anonymous) and inner.name.lower() in EXPLODES:
             if generator is not None:
-                message = f"A SELECT takes one function that makes rows, here {generator.name}. Put {inner.name} in "
-                raise StatementError(message + "LATERAL VIEW, for all pairs of their rows.", position_of(inner))
+                raise StatementError(second(generator.name, inner.name), position_of(inner))
             generator = inner
             names = (
                 [part.name for part in item.expressions]
