@@ -89,8 +89,14 @@ def used(chunk: Chunk, rows: int) -> NDArray[np.bool_]:
     return found[:-1]
 
 
-def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> str | None:
-    """Return in how many slots neighbouring rows agree at the beginning of an input; None where that saves too little."""
+ENOUGH_GROUPS = 20
+FEW = ", and a model learns less of so few than of shuffled rows: sort by request, or raise batch_size"
+"""Measured by benchmarks/order.py."""
+
+
+def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, batch_size: int) -> str | None:
+    """Return in how many slots neighbouring rows agree at the beginning of an input, and what batches of few groups cost; None
+    where that saves too little."""
     tables = (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS) if table.num_rows)
     for table in tables:
         runs = encoder.compacted(encoder.scored(table)).runs
@@ -98,7 +104,9 @@ def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder:
             return None
         sequences = sum(len(columns.groups[number]) for number in runs.histories)
         slots = sum(runs.lines[: len(columns.scalar)]) + len(runs.bags) + sequences
-        return f"{slots} of {len(columns.slots)} slots, {table.num_rows / len(runs.starts):.0f} rows a group"
+        rows = table.num_rows / len(runs.starts)
+        found, groups = f"{slots} of {len(columns.slots)} slots, {rows:.0f} rows a group", batch_size / rows
+        return found if groups >= ENOUGH_GROUPS else f"{found}; {groups:.0f} groups a batch{FEW}"
     return None
 
 

@@ -189,7 +189,7 @@ def input_rows(
         *process_rows(engine, cost),
         ("estimated time", f"about {seconds:.2f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
-        *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder)),
+        *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder, size_of_batch)),
         *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
