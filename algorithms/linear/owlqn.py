@@ -16,7 +16,7 @@ from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
 from ..rates import penalty_of
 from ..solver import Doubles, Objective, SolverInput
-from .quasi_newton import minimise
+from .quasi_newton import dot, minimise
 from .scores import linear_scores, pooling_option, sums_of
 
 CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by its score
@@ -82,7 +82,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
             shrinking = l2 * x
             gradient += shrinking
             gradient *= unit
-            return value + 0.5 * float(shrinking @ x), gradient
+            return value + 0.5 * dot(shrinking, x), gradient
 
         settings = options.iterations, options.tolerance, options.history
         found = unit * minimise(smooth, known.start / unit, l1 * unit, known.most / unit, *settings, report)

@@ -39,8 +39,8 @@ class Memory:
 
     def add(self, step: Doubles, change: Doubles) -> None:
         """Take in a step and the change of the gradient, where the curvature between is positive."""
-        curvature = float(step @ change)
-        if curvature > CURVATURE * float(change @ change):
+        curvature = dot(step, change)
+        if curvature > CURVATURE * dot(change, change):
             self._pairs.append((step, change, 1 / curvature))
 
     def clear(self) -> None:
@@ -50,16 +50,22 @@ class Memory:
         """Return minus the inverse of the estimated curvature, times the slope."""
         q, room, factors = -slope, np.empty_like(slope), []
         for step, change, rho in reversed(self._pairs):
-            factors.append(rho * float(step @ q))
+            factors.append(rho * dot(step, q))
             q -= np.multiply(change, factors[-1], out=room)
         if self._pairs:
             step, change, rho = self._pairs[-1]
-            q /= rho * float(change @ change)
+            q /= rho * dot(change, change)
         else:
-            q /= max(float(np.sqrt(slope @ slope)), 1e-300)  # the first step has length 1
+            q /= max(dot(slope, slope) ** 0.5, 1e-300)  # the first step has length 1
         for (step, change, rho), factor in zip(self._pairs, reversed(factors), strict=True):
-            q += np.multiply(step, factor - rho * float(change @ q), out=room)
+            q += np.multiply(step, factor - rho * dot(change, q), out=room)
         return q
+
+
+def dot(x: Doubles, y: Doubles) -> float:
+    """Return the inner product by one thread: those of a BLAS wait for each other in a loop, which costs seconds where other
+    processes have the cores, and give other bits for other numbers of cores."""
+    return float(np.einsum("i,i", x, y))
 
 
 def minimise(
@@ -97,7 +103,7 @@ def minimise(
         if limited:  # variables held by their limit are fixed here
             held = (np.abs(x) >= most) & (slope * x < 0)
             slope, gradient = np.where(held, 0.0, slope), np.where(held, 0.0, gradient)
-        return Point(x, gradient, value + float(l1 @ np.abs(x)), slope)
+        return Point(x, gradient, value + dot(l1, np.abs(x)), slope)
 
     at, memory = evaluated(start), Memory(history)
     values = deque([at.value], maxlen=RECENT + 1)
@@ -146,7 +152,7 @@ def line_search(
     penalised = np.flatnonzero(l1)
     downhill = direction[penalised] * at.slope[penalised] < 0
     direction[penalised] *= downhill
-    if not float(direction @ at.slope) < 0:
+    if not dot(direction, at.slope) < 0:
         return None
     own = at.x[penalised]
     orthant = np.where(own != 0, np.sign(own), -np.sign(at.slope[penalised]))
@@ -155,7 +161,7 @@ def line_search(
         x = at.x + step * direction
         x[penalised] *= np.sign(x[penalised]) == orthant
         found = evaluated(x)
-        if found.value <= at.value + DECREASE * float(at.slope @ (found.x - at.x)):
+        if found.value <= at.value + DECREASE * dot(at.slope, found.x - at.x):
             return found
         step /= 2
     return None
