@@ -279,10 +279,21 @@ METHODS: Mapping[str, tuple[Callable[..., Scores], Sequence[Setting]]] = {
         ],
     ),
     "slrm": (slrm, [("", 1), ("alpha = 0.2", 1), ("alpha = 1", 1), ("alpha = 0.2", 3), ("l1 = 0.1", 1), ("l2 = 5", 1)]),
-    "xsvd": (xsvd, [("", 1), (", dim = 32, vector_alpha = 0.1", 5), (", dim = 64, vector_alpha = 0.1", 5), ("", 10)]),
-    "word2vec": (word2vec, [("", 1), ("window = 20", 10), ("window = 50", 10), ("window = 20", 30), ("window = 50", 30)]),
+    "xsvd": (
+        xsvd,
+        [
+            ("", None),
+            (", dim = 32, vector_alpha = 0.1", 5),
+            (", dim = 64, vector_alpha = 0.1", 5),
+            (", slim = true, alpha = 0.5, dim = 32, vector_alpha = 0.1", 3),
+        ],
+    ),
+    "word2vec": (
+        word2vec,
+        [("", None), ("window = 20", 10), ("window = 50", 10), ("window = 50", 30), ("window = 50, negatives = 20", 10)],
+    ),
 }
-"""Each method's settings, the defaults of ours first."""
+"""Each method's settings, the defaults of ours first, whose passes None leaves to the training."""
 
 
 def scored(name: str, known: Users, setting: Setting) -> tuple[float, float, float]:
