@@ -285,7 +285,7 @@ METHODS: Mapping[str, tuple[Callable[..., Scores], Sequence[Setting]]] = {
             ("", None),
             (", dim = 32, vector_alpha = 0.1", 5),
             (", dim = 64, vector_alpha = 0.1", 5),
-            (", slim = true, alpha = 0.5, dim = 32, vector_alpha = 0.1", 3),
+            (", slim = true, alpha = 0.3, dim = 64, vector_alpha = 0.1", 3),
         ],
     ),
     "word2vec": (
