@@ -26,7 +26,7 @@ class TreeSearch(NamedTuple):
         table: of the nodes' vectors.
         negatives: nodes of a level, at most, that are negatives for a batch's items.
         beam: nodes of a level that are kept.
-        rebuild: a version that continues another makes the tree anew, by the vectors that that one has of items.
+        rebuild: how many more rounds follow the first one, each with a tree by the vectors of items that were best before.
         asked: (parameters, inputs) -> what scores need of the user, arrays whose first axis is the example.
         scores: (parameters, asked, vectors of nodes float32[batch, m, dim], or float32[m, dim] of the same for all) ->
             float32[batch, m].
@@ -39,7 +39,7 @@ class TreeSearch(NamedTuple):
     table: str
     negatives: int
     beam: int
-    rebuild: bool
+    rebuild: int
     asked: Callable[[Parameters, Inputs], Any]
     scores: Callable[[Parameters, Any, jax.Array], jax.Array]
     query_slots: tuple[str, ...]

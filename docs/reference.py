@@ -97,7 +97,7 @@ CLAUSE_HELP = {
     "VALIDATE": "Hold-out rows, which are never learned from, and are scored after each pass: a share of them, "
     "drawn by a hash of the row's place; `LAST` and a share, the last ones in the order of learning; or a query with "
     "the columns of the training's. "
-    "With `patience`, the training stops early when its loss on these rows no longer falls.",
+    "With `patience`, the training stops early when its loss on these rows no longer falls, or its recall rises no more.",
     "RELEASE": "The release gate, which decides whether a version may be served: a condition on the metrics "
     "over all windows of the first pass, such as `auc > 0.7 AND pcopc BETWEEN "
     "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "

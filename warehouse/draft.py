@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from ..platform.errors import DataError, StatementError, XpsqlError
 from .durable import clear, storing, sync_names, sync_tree
 from .files import VersionFiles
 from .locks import Lock
-from .manifest import XXH3, Manifest, write_manifest
+from .manifest import XXH3, Manifest, RoundEntry, write_manifest
 from .stored import collected
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
@@ -25,7 +25,7 @@ DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"
 """Files beside the rows that exist before the first example is learned."""
-RESUMED = ("staged", "items", "checkpoints", "best")
+RESUMED = ("staged", "items", "checkpoints", "best", "rounds")
 """Files from which RESUME continues."""
 
 
@@ -85,6 +85,24 @@ class Draft(VersionFiles):
         self.manifest = dataclasses.replace(self.manifest, epoch=epoch)
         write_manifest(self.folder, self.manifest)
 
+    @property
+    def round_epoch(self) -> int:
+        """The epoch in which the round began that its training is in."""
+        rounds = self.manifest.rounds
+        return rounds[-1].next_epoch if rounds else 0
+
+    def begin_round(self, rounds: Sequence[RoundEntry], state: int) -> None:
+        """Note that a further round of its training begins, in an epoch of its own.
+
+        Args:
+            rounds: those before.
+            state: the checksum of how far it was, in `rounds`.
+        """
+        epoch = self.manifest.epoch + 1
+        newest = dataclasses.replace(rounds[-1], state=state, next_epoch=epoch)
+        self.manifest = dataclasses.replace(self.manifest, rounds=(*rounds[:-1], newest))
+        self.enter(epoch)
+
     def progress(self, values: Mapping[str, Any]) -> None:
         """Add a line of progress; other processes see it at once (ML.TRAINING_INFO)."""
         append_progress(self.folder, values)
@@ -94,6 +112,7 @@ class Draft(VersionFiles):
         with storing(self.folder):
             for name in ROWS:
                 if (written.folder / name).exists():
+                    clear(self.folder / name)
                     (written.folder / name).rename(self.folder / name)
             clear(self.saved)
             self.clear_best(lambda number: False)

@@ -104,6 +104,11 @@ class VersionFiles(Folders):
         """Where the rows of the best pass go; kept for RESUME."""
         return VersionFiles(self.folder / "best" / str(pass_number))
 
+    @property
+    def rounds(self) -> Path:
+        """Where it is kept how far a training was before each of its rounds; for RESUME."""
+        return self.folder / "rounds"
+
     def writer(self, table: TableEntry, part: int = 0, run: int = NUM_SLICES, compression: str = "none") -> RowWriter:
         """Open a writer of one part of a table's rows; each shard writes its own. See RowWriter."""
         return writer_in(self.rows_of(table.name), table, part, run, compression)

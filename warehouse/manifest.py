@@ -143,6 +143,18 @@ class DenseEntry:
 
 
 @dataclass(frozen=True)
+class RoundEntry:
+    """A round of training and rebuilding: its passes, the number of the best of them, and its recall on the rows held out;
+    state, next_epoch: until the version is there, the checksum of what RESUME needs to begin the next one, and its epoch."""
+
+    passes: int
+    best_pass: int = 0
+    recall: float = 0.0
+    state: int = 0
+    next_epoch: int = 0
+
+
+@dataclass(frozen=True)
 class Manifest:
     """One version of a model.
 
@@ -161,7 +173,7 @@ class Manifest:
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
         validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it; best_pass: its
-            number, from 0.
+            number, from 0. rounds: of a training that made its tree anew.
         trials: what TUNE tried before, as ML.TRIAL_INFO shows it.
         release: the condition of RELEASE WHEN, as written; evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
@@ -220,6 +232,7 @@ class Manifest:
     validate: Mapping[str, Any] | None = None
     validation: Mapping[str, float | None] = field(default_factory=dict)
     best_pass: int | None = None
+    rounds: tuple[RoundEntry, ...] = field(default=(), metadata=many(RoundEntry))
     trials: tuple[Any, ...] = ()
     release: str | None = None
     evaluation: Mapping[str, float | None] = field(default_factory=dict)

@@ -53,8 +53,12 @@ class TdmOptions:
         "what stands together in the tree: items of a category, or of alike histories",
         choices=("category", "vectors"),
     )
-    rebuild: bool = option(
-        False, "CONTINUE makes the tree anew, so that items stand together whose vectors are alike, and goes on with it"
+    rebuild: int = option(
+        0,
+        "rounds after the first one, at most: each makes the tree anew, so that items stand together whose vectors are alike, "
+        "and learns `passes` more; the best pass by recall on the rows of VALIDATE is kept",
+        minimum=0,
+        maximum=100,
     )
     negatives: int = option(
         30, "nodes of each level that an item's are contrasted with (negative samples)", minimum=1, maximum=4096
@@ -84,10 +88,11 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     log2(items / beam) scores in place of one for each item.
 
     Nodes are the features of a slot "(tree)". The tree is a file of the version; an item that CONTINUE sees for the first time
-    gets a leaf beside the leaves of its category, without another tree. With `rebuild` it makes another one: groups of items
-    are cut at the median of the first principal component of their vectors, and a node begins with the mean of the vectors of
-    its items. What training reports as `mae` is the mean loss; `recall` is the share of rows whose item is in the best
-    twentieth of the leaves that are its negatives.
+    gets a leaf beside the leaves of its category, without another tree. With `rebuild` a training has further rounds, each with
+    another tree (joint training): groups of items are cut at the median of the first principal component of their vectors, and
+    a node begins with the mean of the vectors of its items. What training reports as `mae` is the mean loss; `recall` is the
+    share of rows whose item is in the best twentieth of the leaves that are its negatives, on the rows of VALIDATE of those
+    whose item is among the `beam` leaves that a search finds best.
 
     Source: Zhu et al., "Learning Tree-based Deep Model for Recommender Systems", KDD 2018. Differences: a softmax of each level
     in place of single nodes' cross entropy, and attention by inner products.

@@ -201,6 +201,6 @@ def highest(entries: Iterable[RunRecord]) -> dict[Turn, int]:
     return most
 
 
-def turns_of(num_splits: int, passes: int) -> list[Turn]:
-    """Return all turns of a training, in order of learning."""
-    return [Turn(number, split) for number in range(passes) for split in range(num_splits)]
+def turns_of(num_splits: int, passes: int, first: int = 0) -> list[Turn]:
+    """Return all turns of some passes, in order of learning, which are numbered from `first`."""
+    return [Turn(first + number, split) for number in range(passes) for split in range(num_splits)]

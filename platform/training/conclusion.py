@@ -70,13 +70,10 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
             evaluation=evaluation,
             validation=validation,
             best_pass=None if kept is None else kept.pass_number,
+            rounds=() if not prepared.rebuilds else validations.rounds(),
             calibration=metrics.calibration(CALIBRATION_PARTS),
             base_rate=base_rate(monitor, prepared),
-            statistics={
-                "scaler": as_entry(held.described.moments),
-                "scaled": list(columns.scaled),
-                "now": held.described.now,
-            },
+            statistics=statistics_of(prepared, held),
             position=position_of(prepared),
         ),
         "ready" if failing is None else "held",
@@ -164,6 +161,12 @@ def base_rate(monitor: Monitor, prepared: Prepared) -> float:
     rate = (parent.manifest.base_rate or 0.0) if parent else 0.0
     before = shown(parent.manifest.examples_total, rate, late) if parent else 0.0
     return (before * rate + passes * first.label_sum) / max(before + passes * first.shown, 1)
+
+
+def statistics_of(prepared: Prepared, held: SavedShards) -> dict[str, Any]:
+    """Return what the encoder and dense parameters need again; see Manifest."""
+    described = held.described
+    return {"scaler": as_entry(described.moments), "scaled": list(prepared.columns.scaled), "now": described.now}
 
 
 def position_of(prepared: Prepared) -> dict[str, Mapping[str, Any]]:

@@ -95,6 +95,10 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
     rows += input_rows(plan, engine, scan, splits, columns, recipe, places, fast, taking)
+    tree = recipe.algorithm.tree
+    if tree is not None and tree.rebuild and plan.validate is not None:
+        what = f"{1 + tree.rebuild} at most, each of all passes; each but the first makes the tree anew"
+        rows.append(("rounds", f"{what}, and the best pass by recall on rows held out is kept"))
     if plan.settings.encrypt:
         rows.append(
             ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")

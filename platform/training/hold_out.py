@@ -54,10 +54,11 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
             "measure them by ML.EVALUATE.",
             subject=VALIDATE,
         )
-    if not isinstance(learns.goal, Supervised) or any(augment.copies > 1 for augment in learns.augment):
-        what = "adds rows that were not taken" if isinstance(learns.goal, Supervised) else "learns without labels"
+    judged = isinstance(learns.goal, Supervised) or learns.goal.finds
+    if not judged or any(augment.copies > 1 for augment in learns.augment):
+        what = "adds rows that were not taken" if judged else "learns without labels"
         raise StatementError(
-            f"{VALIDATE} compares predictions with labels, and {name} {what}. Leave it out, and measure by ML.EVALUATE.",
+            f"{VALIDATE} compares predictions with what was so, and {name} {what}. Leave it out, and measure by ML.EVALUATE.",
             subject=VALIDATE,
         )
 

@@ -55,13 +55,20 @@ class Monitor:
         passes: the metrics of each pass.
         windows: of its evaluation, by key; a replay changes none that is whole.
         validations: of the passes so far.
-        kept: the rows of the best pass, written; None without patience.
+        kept: the rows of the best pass, written; None where the last one is kept.
+        before_round: how far it was when its round began; None in the first one.
         recoveries: from losses of tasks, so far.
         compiled: what this process has compiled.
     """
 
     def __init__(
-        self, targets: Targets, draft: ProgressLines, reporter: Reporter, evaluated: bool, patience: int | None = None
+        self,
+        targets: Targets,
+        draft: ProgressLines,
+        reporter: Reporter,
+        evaluated: bool,
+        patience: int | None = None,
+        rounds: bool = False,
     ) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
@@ -69,7 +76,8 @@ class Monitor:
         self._elsewhere: dict[tuple[int, int], Timings] = {}
         self._evaluated = evaluated
         self._targets = targets
-        self.validations = Validations(targets.final, patience)
+        self.validations = Validations(targets.final, patience, rounds)
+        self.before_round: DriverState | None = None
         self.kept: KeptPass | None = None
         self.passes = PassMetrics(targets.ungrouped, keeps_all=False)
         self._describe: Callable[[], Description] | None = None
@@ -157,10 +165,14 @@ class Monitor:
             return False
         return True
 
+    def begin_round(self, before: DriverState, starts: list[int]) -> None:
+        """Note that a round begins, what was before it, and the first pass of each round."""
+        self.validations.starts, self.before_round = starts, before
+
     def back_to(self, driver: DriverState | None) -> None:
-        """Forget the passes validated after a checkpoint that a training begins again from; None: all."""
+        """Forget the passes validated after a checkpoint that a training begins again from; None: all of the round."""
         with self._lock:
-            self._restore(driver)
+            self._restore(driver or self.before_round)
 
     def paused(self, validated: Validated | None, draft: Draft) -> PausedError:
         """Return that the training pauses here, and what judges it.

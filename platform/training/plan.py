@@ -48,8 +48,8 @@ class Settings:
     )
     patience: int | None = option(
         None,
-        "early stopping: passes without a lower loss of the first label on the rows of VALIDATE after which the training "
-        "stops; the weights of the best pass are kept",
+        "early stopping: passes without a lower loss of the first label, or more recall, on the rows of VALIDATE after which "
+        "the training stops; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...warehouse.manifest import Split
 from ..engines.base import Engine, Scan
@@ -41,6 +41,18 @@ if TYPE_CHECKING:
 MOST_CLASSES = 1000
 
 
+class Round(NamedTuple):
+    """A round of training and rebuilding after the first one, in which the tree of the items is another one.
+
+    Attributes:
+        first_pass: the number of its first pass.
+        begins: what shards begin with: the rows of the best pass before.
+    """
+
+    first_pass: int
+    begins: Version
+
+
 @dataclass(frozen=True)
 class TrainingInput:
     """The input of a training, as it is sent to tasks: all but what each process makes for itself.
@@ -51,6 +63,7 @@ class TrainingInput:
         places: how many shards and workers it has.
         baseline: see baseline_of; empty where it continues.
         tree: of its items, where its algorithm keeps one and it has begun.
+        round: the round that it is in; None: the first, or the only one.
         taking: what the statement says of rows before they are learned from; None: nothing.
     """
 
@@ -64,7 +77,18 @@ class TrainingInput:
     baseline: tuple[float, ...]
     passes: int = field(kw_only=True)
     tree: Tree | None = field(default=None, kw_only=True)
+    round: Round | None = field(default=None, kw_only=True)
     taking: Taking | None = field(default=None, kw_only=True)
+
+    @property
+    def begins(self) -> Version | None:
+        """What shards begin with; None: with nothing."""
+        return self.parent if self.round is None else self.round.begins
+
+    @property
+    def first_pass(self) -> int:
+        """The number of the first pass of its round."""
+        return 0 if self.round is None else self.round.first_pass
 
     @property
     def input(self) -> TrainingInput:
@@ -95,7 +119,13 @@ class Prepared(TrainingInput):
         rows = self.scan.num_rows if isinstance(self.scan, HeldOut) else sum(split.rows for split in self.splits)
         if not (self.scan.scan if isinstance(self.scan, HeldOut) else self.scan).exact:
             return None
-        return rows * self.encoder.copies * self.passes
+        return rows * self.encoder.copies * self.passes * (1 + self.rebuilds)
+
+    @property
+    def rebuilds(self) -> int:
+        """How many more rounds follow the first one, at most, each with another tree; none where no rows are held out."""
+        tree = self.recipe.algorithm.tree
+        return 0 if tree is None or self.plan.validate is None else tree.rebuild
 
     @property
     def encoder(self) -> Encoder:
@@ -130,8 +160,8 @@ class Prepared(TrainingInput):
 
     @property
     def turns(self) -> list[Turn]:
-        """The splits of all passes, in order of learning."""
-        return turns_of(len(self.splits), self.passes)
+        """The splits of all passes of its round, in order of learning."""
+        return turns_of(len(self.splits), self.passes, self.first_pass)
 
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""

@@ -160,7 +160,8 @@ def run(
     """
     prepared = with_tree(prepared, draft)
     plan, recipe = prepared.plan, prepared.recipe
-    monitor = Monitor(prepared.targets, lines, reporter, plan.evaluate is not None, plan.settings.patience)
+    evaluated, patience = plan.evaluate is not None, plan.settings.patience
+    monitor = Monitor(prepared.targets, lines, reporter, evaluated, patience, prepared.rebuilds > 0)
     if (schedule := prepared.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from ...warehouse.files import VersionFiles
+from ...warehouse.package import write_tree
 from ..errors import CheckpointError
-from ..input.batches import Ladders, batches
-from ..input.columns import Columns
-from ..input.encoder import Encoder
+from ..input.batches import Batch, Ladders, batches
 from ..input.offered import offered_of
 from ..input.scaling import Scales, scale
 from ..input.source import row_of
@@ -21,11 +21,11 @@ from ..input.splits import chunk_rows
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..ps.pieces import joined
+from .beam_recall import BeamRecall
 from .hold_out import ValidationRows
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
-from .online.step import inputs_of, score_step
-from .recipe import Recipe
+from .online.step import inputs_of, loss_step, score_step
 from .row_files.saved import KeptPass, SavedShards
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .monitor import Monitor
     from .prepared import Prepared
 
-BATCH_ROWS = 4096
+BATCH_ROWS, SEARCHED_ROWS = 4096, 512
 
 Pull = Callable[[Keys, int], Pulled]
 
@@ -44,13 +44,13 @@ class Validator:
     """Scores rows held out with the weights of a training.
 
     Args:
-        recipe, columns, encoder: of the training.
+        prepared: the training.
     """
 
-    def __init__(self, recipe: Recipe, columns: Columns, encoder: Encoder, rows: ValidationRows) -> None:
-        self._columns, self._rows, self._encoder = columns, rows, encoder
-        self._step, self._pieces = score_step(recipe.algorithm), recipe.dense.cut
-        self._num_labels = len(columns.labels) if recipe.algorithm.standardised else 0
+    def __init__(self, prepared: Prepared, rows: ValidationRows) -> None:
+        self._columns, self._rows, self._encoder = prepared.columns, rows, prepared.encoder
+        self._algorithm, self._tree, self._pieces = prepared.recipe.algorithm, prepared.tree, prepared.recipe.dense.cut
+        self._num_labels = len(prepared.columns.labels) if self._algorithm.standardised else 0
 
     def measure(self, metrics: Callable[[], LabelMetrics], pulls: Sequence[Pull]) -> tuple[Tally, ...]:
         """Return the tallies of each label.
@@ -59,12 +59,14 @@ class Validator:
             metrics: makes empty ones.
             pulls: give the parameters of unique keys, padded to a size; each is used by one thread.
         """
-        splits, shares = self._rows.splits, len(pulls)
+        splits, shares, search, reached = self._rows.splits, len(pulls), self._algorithm.tree, None
+        if search is not None and self._tree is not None:
+            reached = BeamRecall(search, self._tree, self._columns.layout.scalar.index(search.item), pulls[0])
 
         def part(number: int) -> LabelMetrics:
             found = metrics()
             for at in range(number, len(splits), shares):
-                self._score(at, found, pulls[number])
+                self._score(at, found, pulls[number], reached)
             return found
 
         with ThreadPoolExecutor(shares, thread_name_prefix="xpsql-validate") as pool:
@@ -76,36 +78,65 @@ class Validator:
 
         return functools.reduce(merge, parts, metrics()).tallies()
 
-    def _score(self, number: int, metrics: LabelMetrics, pull: Pull) -> None:
+    def _score(self, number: int, metrics: LabelMetrics, pull: Pull, reached: BeamRecall | None) -> None:
         """Score a split."""
-        scan, split, row, ladders = self._rows.scan, self._rows.splits[number], 0, Ladders(Ladder(), Ladder())
+        scan, split, row = self._rows.scan, self._rows.splits[number], 0
         for table in scan.read(split, self._columns.learned, chunk_rows(BATCH_ROWS)):
-            if not table.num_rows:
-                continue
-            chunk = self._encoder.measured(table, functools.partial(row_of, scan, split, row))
-            for batch in batches(chunk, BATCH_ROWS, BatchId(split=number), ladders):
+            for batch in self._batches(table, BatchId(split=number), functools.partial(row_of, scan, split, row)):
                 pulled = pull(batch.keys, batch.size)
                 by = Scales.of(pulled.moments, self._num_labels)
                 inputs = inputs_of(batch, scale(batch.dense, by.slots, len(batch.weight)), None)
                 parameters = {**pulled.weights, **joined(self._pieces, pulled.dense)}
-                found = self._step(parameters, inputs, offered_of(batch, pulled.offered))
-                predictions = by.restored(np.asarray(found.predictions)[: batch.examples])
+                if self._finds:
+                    predictions = np.array(loss_step(self._algorithm)(parameters, inputs))[: batch.examples]
+                    if reached is not None:
+                        predictions[:, 1] = reached.of(batch, parameters, inputs)
+                else:
+                    found = score_step(self._algorithm)(parameters, inputs, offered_of(batch, pulled.offered))
+                    predictions = by.restored(np.asarray(found.predictions)[: batch.examples])
                 metrics.add(batch.label[:, : batch.examples], predictions.T)
             row += table.num_rows
 
+    @property
+    def _finds(self) -> bool:
+        """Whether rows are measured by what a model that learns what was taken finds."""
+        return self._algorithm.measured == "found"
+
+    def _batches(self, table: pa.Table, first: BatchId, where: Callable[[int], str]) -> Iterator[Batch]:
+        """Cut rows into batches; those by whose negatives an item is measured have these as they are learned with."""
+        if not table.num_rows:
+            return iter(())
+        ladders = Ladders(Ladder(), Ladder())
+        if self._finds:
+            size = BATCH_ROWS if self._algorithm.tree is None else SEARCHED_ROWS
+            return self._encoder.batches(self._encoder.chunk(table, where), size, first, ladders, 0)
+        return batches(self._encoder.measured(table, where), BATCH_ROWS, first, ladders)
+
 
 def keep_pass(
-    number: int, write: Callable[[VersionFiles], SavedShards], draft: Draft, monitor: Monitor, checkpointer: Checkpointer
+    number: int,
+    write: Callable[[VersionFiles], SavedShards],
+    prepared: Prepared,
+    draft: Draft,
+    monitor: Monitor,
+    checkpointer: Checkpointer,
 ) -> None:
     """Write what shards hold after a pass, the best so far, beside the version's rows, and let a checkpoint know of it.
 
-    The best pass before goes after that: a training that goes on from an earlier checkpoint still finds it.
+    The best pass before goes after that: a training that goes on from an earlier checkpoint still finds it. That which a round
+    begins with stays until the round is over.
     """
     files = draft.best(number)
     draft.clear_best(lambda kept: kept != number)
-    monitor.kept = KeptPass(number, write(files))
+    held = write(files)
+    stays = {number}
+    if prepared.round is not None:
+        assert prepared.tree is not None
+        write_tree(files.tree, prepared.tree.stored)
+        stays.add(int(prepared.round.begins.folder.name))
+    monitor.kept = KeptPass(number, held)
     if monitor.checkpointed(checkpointer):
-        draft.clear_best(lambda kept: kept == number)
+        draft.clear_best(stays.__contains__)
 
 
 def require_kept(state: DriverState, draft: Draft) -> None:
@@ -143,9 +174,9 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
     """
     validations: Validations = monitor.validations
     rows = prepared.hold_out
-    validator = None if rows is None else Validator(prepared.recipe, prepared.columns, prepared.encoder, rows)
+    validator = None if rows is None else Validator(prepared, rows)
     targets = prepared.targets.final
-    for number in range(len(validations.passes), prepared.passes):
+    for number in range(len(validations.passes), prepared.first_pass + prepared.passes):
         if validations.over:
             break
         over = passes.learn(number)
@@ -158,12 +189,12 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
         if not over:
             return found
         monitor.validated(found)
-        if validations.patience is not None and validations.gained:
+        if validations.keeps and validations.gained:
             passes.keep(number)
     kept = validations.kept
     if validations.over and kept is not None:
         monitor.note(
             f"Stopped after pass {len(validations.passes)}: {validations.patience} without gain. The rows are those of pass "
-            f"{kept.pass_number + 1}, whose loss on rows held out is {validations.loss(kept):.6g}."
+            f"{kept.pass_number + 1}, whose {validations.judge} on rows held out is {validations.value(kept):.6g}."
         )
     return kept

@@ -47,7 +47,7 @@ class Tree(NamedTuple):
         categories: uint64[items], keys of their categories, 0 where they have none.
         places: int64[items], which of the 2^depth places of the last level each has.
         depth: its levels below the root.
-        nodes: of a tree that was made anew by what a version had learned, what its nodes begin with; else None.
+        nodes: of a tree that was made anew by what was learned, what its nodes begin with; else None.
     """
 
     keys: Keys
@@ -69,6 +69,11 @@ class Tree(NamedTuple):
         """The numbers of the leaves, as in a heap."""
         found: Places = self.places + (2**self.depth - 1)
         return found
+
+    @property
+    def stored(self) -> tuple[Keys, Keys, Places]:
+        """Keys, categories and codes, as a version keeps them."""
+        return self.keys, self.categories, self.codes
 
     def ancestors(self, places: Places) -> Places:
         """Return the ancestors of leaves between root and leaf, int64[n, depth - 1], as numbers in a heap."""

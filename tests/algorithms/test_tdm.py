@@ -13,11 +13,14 @@ import pytest
 
 import xpsql
 from tests.training.log import write
+from tests.training.processes import ProcessTasks
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.layers.dot_attention import BLOCK, attended, whole
 from xpsql.algorithms.networks.tdm import TdmOptions, tdm
-from xpsql.platform.errors import OptionError
+from xpsql.platform.errors import OptionError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.metrics.validations import Validated
+from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online.planting import tree_of
 from xpsql.platform.trees.tree import node_keys
 
@@ -47,8 +50,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
         yield opened
 
 
-def recall(session: xpsql.Session, model: str, k: int = 14, items: str = CATALOGUE, rows: str = LAST) -> float:
-    call = f"MODEL {model}, {rows}, ITEMS {items}, {k}, EXCLUDE had"
+def recall(
+    session: xpsql.Session, model: str, k: int = 14, items: str = CATALOGUE, rows: str = LAST, exclude: str = ", EXCLUDE had"
+) -> float:
+    call = f"MODEL {model}, {rows}, ITEMS {items}, {k}{exclude}"
     return float(session.sql(f"SELECT recall FROM ML.EVALUATE({call})").arrow().column(0)[0].as_py())
 
 
@@ -134,16 +139,95 @@ def test_what_cannot_be_a_tree_is_refused(options: dict[str, tuple[str, ...]], m
         tdm(TdmOptions(**{"history": ("had",), **options}), layout)  # type: ignore[arg-type]
 
 
-def test_a_tree_is_made_anew_by_what_was_learned_of_its_items(session: xpsql.Session) -> None:
-    before = session.models.version("narrow", 1)
-    query = "SELECT had, item, kind FROM log WHERE NOT last"
-    session.sql(f"CONTINUE MODEL narrow FROM VERSION 1 USING tdm (rebuild = true) WITH (shards = 2) AS {query}")
-    after = session.models.version("narrow")
-    old, new = tree_of(before), tree_of(after)
-    assert (new.keys == old.keys).all()
-    assert new.depth == old.depth
-    assert not (new.places == old.places).all()
-    above = np.unique(new.ancestors(new.places))
-    nodes = session.sql("SELECT key FROM ML.WEIGHTS(MODEL narrow) WHERE slot = '(tree)'").arrow()["key"].to_numpy()
+BEAM, PASSES = 8, 3
+MIXED = "(SELECT had, item, concat('k', item DIV 20) AS kind FROM log WHERE {})"  # kinds that say nothing of users
+ROUNDS = (
+    f"TRAIN OR REPLACE MODEL m USING tdm (item = (item, kind), history = (had), dim = 16, hidden = (4), beam = {BEAM}, "
+    f"rebuild = 2) VALIDATE ON {MIXED.format('last')} WITH (passes = {PASSES}, batch_size = 128, seed = 1, "
+    f"share = (had AS item), {{more}}) AS SELECT * FROM {MIXED.format('NOT last')}"
+)
+INFO = "SELECT recall FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY pass"
+
+
+def weights(session: xpsql.Session) -> list[object]:
+    return session.sql("SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow().to_pylist()
+
+
+def check_rounds(session: xpsql.Session) -> None:
+    """Require the version to be the best pass of all rounds, its tree and its nodes those of that round."""
+    version = session.models.version("m")
+    rounds, best = version.manifest.rounds, version.manifest.best_pass
+    lines = session.sql(INFO).arrow()["recall"].to_pylist()
+    assert [one.passes for one in rounds] == [PASSES] * (len(lines) // PASSES)
+    kept = 0
+    for number, one in enumerate(rounds):
+        assert one.recall == max(lines[PASSES * number : PASSES * (number + 1)]) == lines[one.best_pass]
+        kept = number if one.recall > 1.03 * rounds[kept].recall else kept
+    assert best == rounds[kept].best_pass
+    assert len(rounds) == min(kept + 2, 3)
+    items = f"(SELECT DISTINCT item, kind FROM {MIXED.format(True)})"
+    assert recall(session, "m", BEAM, items, LAST, "") == pytest.approx(lines[best])
+    tree = tree_of(version)
+    above = np.unique(tree.ancestors(tree.places))
+    nodes = session.sql("SELECT key FROM ML.WEIGHTS(MODEL m) WHERE slot = '(tree)'").arrow()["key"].to_numpy()
     assert sorted(nodes.view(np.uint64)) == sorted(node_keys(above))
-    assert recall(session, "narrow") > 0.75
+    assert not (version.folder / "rounds").exists()
+
+
+def test_a_tree_is_made_anew_round_by_round_and_the_best_pass_is_kept_wherever_it_is_interrupted(
+    session: xpsql.Session,
+) -> None:
+    session.sql(ROUNDS.format(more="workers = 1"))
+    check_rounds(session)
+    whole, lines, manifest = weights(session), session.sql(INFO).arrow(), session.models.version("m").manifest
+    assert manifest.best_pass is not None
+    assert PASSES <= manifest.best_pass < 2 * PASSES
+    described = dict(zip(*session.sql("DESCRIBE MODEL m").arrow().to_pydict().values(), strict=True))
+    assert described["round 2"] == f"recall {manifest.rounds[1].recall:.6g} after pass {manifest.best_pass + 1}, kept"
+    fails = [PASSES, manifest.best_pass + 1, 2 * PASSES + 1]  # where a round has no checkpoint, and where it has one
+
+    def validated(monitor: Monitor, found: Validated) -> None:
+        if fails and found.pass_number == fails[0]:
+            fails.pop(0)
+            raise TrainingError("stopped by the test")
+        monitor_validated(monitor, found)
+
+    monitor_validated = Monitor.validated
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Monitor, "validated", validated)
+        for statement in (ROUNDS.format(more="workers = 1, checkpoint_seconds = 1e6"), "RESUME MODEL m", "RESUME MODEL m"):
+            with pytest.raises(TrainingError, match="stopped by the test"):
+                session.sql(statement)
+    session.sql("RESUME MODEL m")
+    assert weights(session) == whole
+    assert session.models.version("m").manifest.rounds == manifest.rounds
+    assert session.sql(INFO).arrow().equals(lines)
+
+
+def test_rounds_on_tasks_begin_with_the_best_pass_and_a_tree_that_all_workers_have(
+    session: xpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session.engine, "tasks", ProcessTasks(4), raising=False)
+    session.sql(ROUNDS.format(more="workers = 2, shards = 2"))
+    check_rounds(session)
+
+
+def test_a_version_goes_on_in_rounds_where_rows_are_held_out(session: xpsql.Session) -> None:
+    train, rows = ROUNDS.format(more="workers = 1"), f"AS SELECT * FROM {MIXED.format('NOT last')}"
+    session.sql(
+        train.replace("rebuild = 2", "rebuild = 0").replace("MODEL m", "MODEL more").replace(f"passes = {PASSES}", "passes = 1")
+    )
+    assert session.models.version("more").manifest.rounds == ()
+    session.sql(f"CONTINUE MODEL more USING tdm (rebuild = 1) WITH (passes = 1) {rows}")
+    assert [one.passes for one in session.models.version("more").manifest.rounds] == [1, 1]
+    explained = session.sql(f"EXPLAIN CONTINUE MODEL more {rows}").arrow().to_pydict()
+    told = dict(zip(explained["property"], explained["value"], strict=True))
+    assert told["rounds"].startswith("2 at most, each of all passes")
+    held_out = f"VALIDATE ON {MIXED.format('last')}"
+    for text, why in (
+        (train.replace(held_out, ""), "rebuild of algorithm tdm = 2 needs rows to judge trees by. Add VALIDATE ON"),
+        (train.replace("rebuild = 2", "rebuild = true"), "rebuild of algorithm tdm expects an int"),
+    ):
+        with pytest.raises(StatementError, match=why) as caught:
+            session.sql(text)
+        assert caught.value.position is not None

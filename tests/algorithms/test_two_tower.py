@@ -208,3 +208,18 @@ def test_an_item_is_found_where_it_is_in_the_best_twentieth() -> None:
     found = found_in(scores, jnp.array([56.5, 55.5, 56.5]), others)  # three are better, four, none
     assert found.tolist() == [1, 0, 1]
     assert found_in(scores[:1, :5], jnp.array([3.5]), others[:1, :5]).tolist() == [0]  # of few only the first
+
+
+def test_rows_held_out_judge_passes_by_recall(session: xpsql.Session, tmp_path: Path) -> None:
+    train, last = log()
+    path, held = write(train, tmp_path / "log.parquet", 10_000), write(last, tmp_path / "last.parquet", 10_000)
+    clauses = f"VALIDATE ON (SELECT * FROM parquet.`{held}`) RELEASE WHEN validation.recall > 0.01"
+    settings = "WITH (passes = 12, patience = 1, batch_size = 128, workers = 1, share = (clicked AS item))"
+    session.sql(f"TRAIN MODEL m USING {TOWERS} {clauses} {settings} AS SELECT * FROM parquet.`{path}`")
+    info = "SELECT recall, examples FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY pass"
+    lines = session.sql(info).arrow()["recall"].to_pylist()
+    manifest = session.models.version("m").manifest
+    assert manifest.best_pass == int(np.argmax(lines)) == len(lines) - 2 < 11
+    assert manifest.examples == len(train) * (len(lines) - 1)
+    (found,) = session.sql(f"SELECT recall, examples FROM ML.EVALUATE(MODEL m, TABLE parquet.`{held}`)").arrow().to_pylist()
+    assert (found["recall"], found["examples"]) == (pytest.approx(max(lines)), USERS)

@@ -115,7 +115,7 @@ class LogPrepared:
     """What the driver and workers know; see Prepared."""
 
     counts_by_pass = False
-    hold_out = schedule = parent = segment = scan = columns = recipe = pauses_after = None
+    hold_out = schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
     baseline = ()
     batch_size = EXAMPLES
 
@@ -132,7 +132,7 @@ class LogPrepared:
     @property
     def input(self) -> SimpleNamespace:
         """What tasks are sent; see TrainingInput."""
-        names = ("plan", "columns", "scan", "splits", "batch_size", "parent", "places", "baseline")
+        names = ("plan", "columns", "scan", "splits", "batch_size", "parent", "begins", "round", "places", "baseline")
         return SimpleNamespace(**{name: getattr(self, name) for name in names})
 
     def source(self, epoch: int) -> LogSource:

@@ -91,12 +91,15 @@ def transform(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
-    """Give the clauses EVALUATE, VALIDATE and RELEASE, None where there is none."""
+    """Give the clauses EVALUATE, VALIDATE and RELEASE, None where there is none, and what VALIDATE's rows say of rounds."""
     evaluate = manifest.evaluate
     if evaluate is not None:
         by = f" BY {evaluate['by']}" if evaluate["by"] else ""
         yield "evaluate", f"EVERY {evaluate['every']} BATCHES ON {evaluate['on']} BATCHES{by}"
     yield "validate", Validate(**manifest.validate).text if manifest.validate is not None else None
+    for number, one in enumerate(manifest.rounds, 1):
+        kept = ", kept" if one.best_pass == manifest.best_pass else ""
+        yield f"round {number}", f"recall {one.recall:.6g} after pass {one.best_pass + 1}{kept}"
     yield "release when", manifest.release
 
 

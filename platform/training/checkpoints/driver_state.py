@@ -24,7 +24,7 @@ class DriverState(NamedTuple):
         examples: counted, of all passes.
         seconds: of work so far.
         validated: the passes after which the validation rows were scored.
-        kept: the rows of the best of them, written beside the version's; None without patience.
+        kept: the rows of the best of them, written beside the version's; None where the last one is kept.
     """
 
     finished: Lines

@@ -84,11 +84,12 @@ def read_message(place: Storage, name: str, codec: Codec[M], file: File) -> M:
             raise ValueError(str(error)) from error
 
 
-def newest_first(checkpoints: Checkpoints, note: Callable[[str], None]) -> Iterator[Checkpoint]:
-    """Iterate over the complete checkpoints, the newest first; report damaged ones."""
+def newest_first(checkpoints: Checkpoints, since: int, note: Callable[[str], None]) -> Iterator[Checkpoint]:
+    """Iterate over the complete checkpoints from an epoch on, the newest first; report damaged ones."""
     for found in checkpoints.complete():
         if isinstance(found, Checkpoint):
-            yield found
+            if found.epoch >= since:
+                yield found
         else:
             fall_back(found, note)
 

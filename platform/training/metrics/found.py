@@ -17,7 +17,7 @@ FOUND_METRICS = (
     Metric(
         "recall",
         "of models that learn what was taken: the share of rows whose item is in the best twentieth of a sample, its negatives "
-        "in training",
+        "in training; of `tdm` on the rows of VALIDATE: is among the `beam` leaves that a search finds best",
         NEEDS,
         FOUND,
         lambda s: ratio(s[0][2], s[0][0]),

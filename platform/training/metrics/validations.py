@@ -1,13 +1,18 @@
-"""Validation metrics pass by pass, the best pass, and early stopping."""
+"""Validation metrics pass by pass, the best pass, early stopping, and rounds."""
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ....warehouse.manifest import RoundEntry
 from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
+
+LEAST_GAIN = 1.03
+"""How many times the recall of the best round before a later round must reach."""
 
 
 class Validated(NamedTuple):
@@ -29,15 +34,20 @@ class Validations:
 
     Args:
         targets: what predictions are measured against, without groups.
-        patience: passes without gain after which a training stops, and the best one is kept; None: it goes on to the end.
+        patience: passes without gain after which a round stops; None: it goes on to the end.
+        rounds: there may be several.
 
     Attributes:
         passes: in order.
+        keeps: the best one is kept, else the last.
+        starts: the first pass of each round that has begun.
     """
 
-    def __init__(self, targets: Targets, patience: int | None) -> None:
+    def __init__(self, targets: Targets, patience: int | None, rounds: bool = False) -> None:
         self.passes: list[Validated] = []
         self.patience = patience
+        self.keeps = rounds or patience is not None
+        self.starts = [0]
         self._targets = targets
 
     def restore(self, passes: Sequence[Validated], written: int | None) -> None:
@@ -46,15 +56,19 @@ class Validations:
         A best pass whose rows were not written is scored again: it was the last one.
         """
         self.passes = list(passes)
-        if self.patience is not None and self.kept is not None and self.kept.pass_number != written:
+        if self.keeps and self.kept is not None and self.kept.pass_number != written:
             self.passes.pop()
 
     @property
     def kept(self) -> Validated | None:
-        """The pass whose rows become the version: the best one with patience, else the last; None before the first."""
-        if not self.passes:
-            return None
-        return self.passes[-1] if self.patience is None else min(self.passes, key=self.loss)
+        """The pass whose rows become the version: the best one where that is kept, else the last; None before the first. One of
+        a later round must be better by LEAST_GAIN.
+        """
+        best = None
+        for one in self.passes:
+            if best is None or not self.keeps or self._gains(one, best):
+                best = one
+        return best
 
     @property
     def gained(self) -> bool:
@@ -63,16 +77,45 @@ class Validations:
 
     @property
     def over(self) -> bool:
-        """Whether to stop early."""
+        """Whether to stop the round early."""
         kept = self.kept
-        return self.patience is not None and kept is not None and len(self.passes) - 1 - kept.pass_number >= self.patience
+        if self.patience is None or kept is None:
+            return False
+        since = max(kept.pass_number + 1, self.starts[-1])
+        return sum(one.pass_number >= since for one in self.passes) >= self.patience
+
+    def round_of(self, validated: Validated) -> int:
+        """Return the round that a pass belongs to, from 0."""
+        return bisect.bisect_right(self.starts, validated.pass_number) - 1
 
     def by_label(self, validated: Validated) -> dict[str, Values]:
         """Return the metrics of each label after a pass."""
         return LabelMetrics.of(self._targets, [validated.tallies]).by_label()
 
-    def loss(self, validated: Validated) -> float:
-        """Return the first label's loss after a pass: log loss of classes, root of the mean squared difference of numbers."""
-        values = self.by_label(validated)[self._targets.labels[0]]
-        loss = values["logloss" if "classes" in self._targets.traits else "rmse"]
-        return math.inf if loss is None else loss
+    def rounds(self) -> tuple[RoundEntry, ...]:
+        """Return the rounds so far: of each its best pass."""
+        found = []
+        for number in range(len(self.starts)):
+            passes = [one for one in self.passes if self.round_of(one) == number]
+            if passes:
+                best = max(passes, key=self.value)
+                found.append(RoundEntry(len(passes), best.pass_number, self.value(best)))
+        return tuple(found)
+
+    @property
+    def judge(self) -> str:
+        """The metric of the first label that passes are judged by: recall, of which more is better; log loss of classes, root
+        of the mean squared difference of numbers."""
+        traits = self._targets.traits
+        return "recall" if "found" in traits else "logloss" if "classes" in traits else "rmse"
+
+    def value(self, validated: Validated) -> float:
+        """Return that metric after a pass; the worst where it is not defined."""
+        value = self.by_label(validated)[self._targets.labels[0]][self.judge]
+        return (0.0 if self.judge == "recall" else math.inf) if value is None else value
+
+    def _gains(self, one: Validated, best: Validated) -> bool:
+        """Return whether a pass is better than the best one before."""
+        if self.judge != "recall":
+            return self.value(one) < self.value(best)
+        return self.value(one) > self.value(best) * (1 if self.round_of(one) == self.round_of(best) else LEAST_GAIN)

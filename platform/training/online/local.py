@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 
 def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
-    """Learn from the input, from the newest good checkpoint on where there is one, and write what the shards hold.
+    """Learn from the input, from the newest good checkpoint on where there is one, and write what the shards hold, where no
+    best pass is kept.
 
     Raises:
         DataError, TrainingError, ModelError: the first of any worker; the others stop.
@@ -79,7 +80,6 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
             checkpointer.take()
             raise monitor.paused(validated, draft)
     if monitor.kept is not None:
-        draft.adopt(draft.best(monitor.kept.pass_number))
         return monitor.kept.held
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return SavedShards(saved, total(shard.describe() for shard in shards.values()))
@@ -119,7 +119,7 @@ class LocalPasses(NamedTuple):
             saved = save(self.shards, self.prepared.places.shards, files, self.draft.manifest.tables)
             return SavedShards(saved, total(shard.describe() for shard in self.shards.values()))
 
-        keep_pass(number, write_rows, self.draft, self.monitor, self.checkpointer)
+        keep_pass(number, write_rows, self.prepared, self.draft, self.monitor, self.checkpointer)
 
 
 class StartPoint(NamedTuple):
@@ -136,13 +136,13 @@ class StartPoint(NamedTuple):
 
 
 def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -> StartPoint:
-    """Return what a training begins with: what a checkpoint has, else what it takes over, else its parent."""
+    """Return what a round of a training begins with: what a checkpoint of it has, else what it takes over, else its parent."""
     num_shards, columns, checkpoints = prepared.places.shards, prepared.columns, draft.checkpoints
 
     def fresh() -> dict[int, Shard]:
         return {n: new_shard(prepared.recipe, n, num_shards, columns, epoch) for n in range(num_shards)}
 
-    for checkpoint in newest_first(checkpoints, monitor.note):
+    for checkpoint in newest_first(checkpoints, draft.round_epoch, monitor.note):
         shards = fresh()
         try:
             driver = read_driver(checkpoints, checkpoint)
@@ -156,16 +156,16 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
         return StartPoint(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()
-    if (begins := prepared.plan.begins) is not None:
+    if (begins := prepared.plan.begins) is not None and prepared.round is None:
         checkpoint = begins.checkpoint()
         driver = begins.driver(read_driver(begins.checkpoints, checkpoint))
         restore(shards, num_shards, begins.checkpoints, checkpoint, epoch, begins)
         monitor.go_on(driver)
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
         return StartPoint(shards, standing, {window.key: window for window in driver.open})
-    if prepared.parent is not None:
-        changed = changed_programs(prepared.plan, prepared.recipe, prepared.parent)
-        load(shards, num_shards, prepared.parent, columns, changed, prepared.tree)
+    if prepared.begins is not None:
+        changed = changed_programs(prepared.plan, prepared.recipe, prepared.begins)
+        load(shards, num_shards, prepared.begins, columns, changed, prepared.tree)
     else:
         begin(shards, num_shards, prepared.recipe, prepared.baseline)
     return StartPoint(shards, Standing(), {})

@@ -15,7 +15,7 @@ from ....warehouse.package import read_tree, write_tree
 from ...errors import DataError
 from ...input.encode import encode
 from ...input.splits import chunk_rows
-from ...trees.tree import Tree, by_category, by_vectors, grown, planted, replanted, signs, unit
+from ...trees.tree import Tree, by_category, by_vectors, grown, planted, signs, unit
 from ..row_files.columns import values
 
 if TYPE_CHECKING:
@@ -43,13 +43,11 @@ def with_tree(prepared: Prepared, draft: Draft) -> Prepared:
         before = tree_of(prepared.parent)
         new = before.find(keys) < 0
         tree = grown(before, keys[new], categories[new])
-        if search.rebuild:
-            tree = replanted(tree, search.table, leaf_vectors(prepared.parent, search.table, tree.keys))
     elif not len(keys):
         raise DataError(f"No row has an item: {search.item} is NULL in all of them.")
     else:
         tree = planted(keys, categories, by_category(keys, categories) if contexts is None else by_vectors(contexts))
-    write_tree(draft.tree, (tree.keys, tree.categories, tree.codes))
+    write_tree(draft.tree, tree.stored)
     return dataclasses.replace(prepared, tree=tree)
 
 

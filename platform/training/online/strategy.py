@@ -14,6 +14,7 @@ from ..prepared import Prepared
 from ..recipe import Recipe, idle
 from ..row_files.saved import SavedShards
 from . import local
+from .rebuilding import check_rebuild, learn_rounds
 
 if TYPE_CHECKING:
     from ....warehouse.draft import Draft
@@ -24,6 +25,7 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
     """See Strategy: refuse operators that need what the statement does not give, and options that they leave without use."""
     check_optimizer(plan, recipe)
     check_time(plan, recipe)
+    check_rebuild(plan, recipe)
 
 
 def check_time(plan: Plan, recipe: Recipe) -> None:
@@ -50,12 +52,19 @@ def check_optimizer(plan: Plan, recipe: Recipe) -> None:
 
 
 def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monitor) -> SavedShards:
-    """See Strategy."""
-    if tasks is None:
-        return local.learn_here(prepared, draft, monitor)
-    from ..tasks.learn import learn_on  # the transport takes a tenth of a second to load
+    """See Strategy; the best pass, where it is kept, becomes the version's."""
 
-    return learn_on(tasks, prepared, draft, monitor)
+    def learn_here(given: Prepared) -> SavedShards:
+        if tasks is None:
+            return local.learn_here(given, draft, monitor)
+        from ..tasks.learn import learn_on  # the transport takes a tenth of a second to load
+
+        return learn_on(tasks, given, draft, monitor)
+
+    held = learn_rounds(prepared, learn_here, draft, monitor) if prepared.rebuilds else learn_here(prepared)
+    if monitor.kept is not None:
+        draft.adopt(draft.best(monitor.kept.pass_number))
+    return held
 
 
 def cost(prepared: Prepared) -> Cost:

@@ -196,7 +196,7 @@ class Driver:
 
     def keep(self, draft: Draft, number: int) -> None:
         """Let the shards write a pass that is the best so far."""
-        keep_pass(number, lambda files: self.save(number), draft, self._monitor, self._checkpointer)
+        keep_pass(number, lambda files: self.save(number), self._prepared, draft, self._monitor, self._checkpointer)
 
     def run_workers(self, job: Job) -> None:
         """Let workers learn until all turns are finished.

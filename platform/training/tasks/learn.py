@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 
 def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards:
-    """Learn from the input on an engine's tasks, from the newest good checkpoint on, and let the shards write what they hold.
+    """Learn from the input on an engine's tasks, from the newest good checkpoint on, and let the shards write what they hold,
+    where no best pass is kept.
 
     Raises:
         DataError, TrainingError, ModelError: the first of any task; all others end.
     """
     recoveries, epoch, useless = Recoveries(monitor), draft.manifest.epoch, set[str]()
     checkpoint, state = newest(draft, useless, monitor)
-    if state is None and (begins := prepared.plan.begins) is not None:
+    if state is None and (begins := prepared.plan.begins) is not None and prepared.round is None:
         state = begins.driver(read_driver(begins.checkpoints, begins.checkpoint()))
     if state is not None:
         monitor.go_on(state)
@@ -55,14 +56,15 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
 
 
 def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[str, DriverState | None]:
-    """Return the name of the newest checkpoint that looks whole, and how far the training was; "" and None where there is none.
+    """Return the name of the newest checkpoint of the round that looks whole, and how far the training was; "" and None where
+    there is none.
 
     Reports which one it is.
 
     Args:
         useless: names of some that did not prove whole.
     """
-    for checkpoint in newest_first(draft.checkpoints, monitor.note):
+    for checkpoint in newest_first(draft.checkpoints, draft.round_epoch, monitor.note):
         if checkpoint.name not in useless:
             try:
                 state = read_driver(draft.checkpoints, checkpoint)
@@ -102,5 +104,6 @@ def learn_once(
         on.end()
     if held is None:
         raise monitor.paused(validated, draft)
-    draft.adopt(saved_files(draft.folder, epoch) if kept is None else draft.best(kept.pass_number))
+    if kept is None:
+        draft.adopt(saved_files(draft.folder, epoch))
     return held

@@ -84,12 +84,12 @@ def fill(shard: Shard, number: int, job: Job) -> None:
     if job.checkpoint:
         checkpoints = Checkpoints(job.checkpoints)  # the driver has looked whose they are
         restore({number: shard}, job.input.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
-    elif (begins := job.input.plan.begins) is not None:
+    elif (begins := job.input.plan.begins) is not None and job.input.round is None:
         num_shards, there = job.input.places.shards, begins.checkpoints
         restore({number: shard}, num_shards, there, begins.checkpoint(), job.epoch, begins)
-    elif job.input.parent is not None:
-        changed = changed_programs(job.input.plan, recipe, job.input.parent)
-        load({number: shard}, job.input.places.shards, job.input.parent, job.input.columns, changed, job.input.tree)
+    elif (before := job.input.begins) is not None:
+        changed = changed_programs(job.input.plan, recipe, before)
+        load({number: shard}, job.input.places.shards, before, job.input.columns, changed, job.input.tree)
     else:
         begin({number: shard}, job.input.places.shards, recipe, job.input.baseline)
 
