@@ -64,15 +64,20 @@ def lines_of(path: Path, at: str) -> list[dict[str, str]]:
         return sorted(texts.DictReader(file, delimiter="\t"), key=lambda row: int(row[at]))
 
 
-def games(folder: Path) -> list[tuple[str, str]]:
-    """Return which games were reviewed, of those that ten users or more have: others are too many for a dense matrix."""
+def all_games(folder: Path) -> list[tuple[str, str]]:
+    """Return which games were reviewed: of too many for the dense matrices of peers."""
     with gzip.open(folder / "amazon_videogames_sasrec" / "Video.txt.gz", "rt") as file:
-        rows = [(user, item) for user, item in map(str.split, file)]
+        return [(user, item) for user, item in map(str.split, file)]
+
+
+def games(folder: Path) -> list[tuple[str, str]]:
+    """Return which games were reviewed, of those that ten users or more have."""
+    rows = all_games(folder)
     count = Counter(item for _, item in rows)
     return [row for row in rows if count[row[1]] >= 10]
 
 
-LOGS = {"groceries": groceries, "games": games, "videos": videos}
+LOGS = {"groceries": groceries, "games": games, "all_games": all_games, "videos": videos}
 
 
 def users(rows: Sequence[tuple[str, str]]) -> Users:

@@ -6,8 +6,9 @@
 
 FOLDER and LOG are those of benchmarks.recommendation, which has the other peers; groceries have categories in item_meta.csv.gz.
 MODEL is the beginning of a name in MODELS. The last item of each user is left out and looked for among all items but those that
-the user has. Rows to learn from are each earlier item but the first with what was had before it, in random order. Beside the
-beam of `tdm` stands the ranking of all leaves by the same network, and how many nodes a user costs; seconds are of CPUs.
+the user has. Rows to learn from are each earlier item but the first with what was had before it, in random order. For 1,000
+users the beam of `tdm` stands beside the ranking of all leaves by the same network, and how many nodes a user costs; `rebuilt`
+learns twice the passes, with the tree made anew between. Seconds are of CPUs. `all_games` has too many items for the peers.
 
 --new: what CONTINUE brings to items that are new. A tenth of the items, drawn by SEED, is in no row at first; a day that
 follows has all rows about them, and three of others for each. Recall@20 of users whose last item is another one, and of those
@@ -41,6 +42,7 @@ from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.recipe import algorithm_of
 
 KS = (20, 50)
+USERS = 1000
 SHARE = "share = (history AS item), workers = 1"
 MODELS = {
     "two_tower": "two_tower (query = (history), item = ({item}), temperature = {temperature})",
@@ -50,6 +52,8 @@ MODELS = {
     "correction = 'none')",
     "tdm, by category": "tdm (item = ({item}), history = (history), beam = 60)",
     "tdm, by vectors": "tdm (item = ({item}), history = (history), beam = 60, tree = 'vectors')",
+    "tdm, by vectors, rebuilt": "tdm (item = ({item}), history = (history), beam = 60, tree = 'vectors', rebuild = 1) "
+    "VALIDATE ON 0.1",
 }
 TEMPERATURE = 0.1
 DAY = 3  # rows of other items for each of a new one
@@ -89,25 +93,23 @@ def of_peer(known: Users, scores: Scores) -> list[float]:
     return [float((rank < k).mean()) for k in KS]
 
 
-def all_leaves(session: Session, last: Path, items: Path) -> tuple[list[float], int, int]:
-    """Return the recall of all leaves' scores, and how many nodes a user costs there and in the beam."""
+def of_leaves(session: Session, last: Path, items: Path) -> Iterator[str]:
+    """Yield the recall of the beam and that of all leaves' scores, of some users, and how many nodes a user costs."""
     version = session.models.version("m")
     algorithm = algorithm_of(version.manifest)
     scorer = AlgorithmScorer(version, Weights(version, 0, 1).pull, None)
     catalogue, asking = pq.read_table(items), pq.read_table(last)
-    beam, whole = (Beam(version, scorer, algorithm, catalogue, size) for size in (None, 1 << 20))
+    asking = asking.take(np.sort(np.random.default_rng(0).permutation(len(asking))[:USERS]))
     at = {item: place for place, item in enumerate(catalogue["item"].to_pylist())}
-    hits = np.zeros(len(KS))
-    for start in range(0, len(asking), whole.rows):
-        part = asking.slice(start, whole.rows)
-        had = [(row, at[item]) for row, one in enumerate(part["history"].to_pylist()) for item in set(one)]
-        out = ExcludedItems.of(*np.array(had, np.int64).T)
-        best = whole.best(part.select(["history"]), max(KS), out)
-        if not start:
-            beam.best(part.select(["history"]), max(KS), out)
-        wanted = np.array([at.get(item, -1) for item in part["item"].to_pylist()])
-        hits += [(best.places[:, :k] == wanted[:, None]).any(axis=1).sum() for k in KS]
-    return (hits / len(asking)).tolist(), whole.scored, beam.scored
+    for what, size in (("beam", None), ("all leaves", 1 << 20)):
+        search, hits = Beam(version, scorer, algorithm, catalogue, size), np.zeros(len(KS))
+        for start in range(0, len(asking), search.rows):
+            part = asking.slice(start, search.rows)
+            had = [(row, at[item]) for row, one in enumerate(part["history"].to_pylist()) for item in set(one)]
+            best = search.best(part.select(["history"]), max(KS), ExcludedItems.of(*np.array(had, np.int64).T))
+            wanted = np.array([at.get(item, -1) for item in part["item"].to_pylist()])
+            hits += [(best.places[:, :k] == wanted[:, None]).any(axis=1).sum() for k in KS]
+        yield f"{what} | {' | '.join(f'{one:.4f}' for one in hits / len(asking))} | {search.scored} nodes |"
 
 
 def lines(folder: Path, log: str, passes: int, seed: int, wanted: Sequence[str]) -> Iterator[str]:
@@ -129,9 +131,7 @@ def lines(folder: Path, log: str, passes: int, seed: int, wanted: Sequence[str])
             found = session.sql(f"SELECT recall FROM ML.EVALUATE({call})").arrow().column(0).to_pylist()
             yield f"| {what} | {' | '.join(f'{one:.4f}' for one in found)} | {seconds:.0f} s |"
             if what.startswith("tdm"):
-                recall, every, few = all_leaves(session, last, items)
-                reported = f"{every} leaves in place of {few} nodes"
-                yield f"| {what}, all leaves | {' | '.join(f'{one:.4f}' for one in recall)} | {reported} |"
+                yield from (f"| {what}, {USERS} users: {line}" for line in of_leaves(session, last, items))
 
 
 def using(what: str, names: list[str] | None) -> str:
