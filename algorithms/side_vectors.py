@@ -36,7 +36,8 @@ def seeing_sides(make: Make, options: Any, layout: Layout) -> Algorithm:
 
     def see(parameters: Parameters, inputs: Inputs) -> tuple[Parameters, Inputs]:
         more = [outputs_of(network, parameters, side) for network, side in zip(networks, inputs.sides, strict=True)]
-        return with_rows(parameters, made, jnp.concatenate(more)), with_slots(inputs, layout)
+        seen = with_slots(inputs, layout)  # first: jax2onnx 0.17 asks what it joined last how many rows there are
+        return with_rows(parameters, made, jnp.concatenate(more)), seen
 
     specs = [spec for network in networks for spec in network.specs]
     return dataclasses.replace(seeing(made, see, specs), sides=networks)
@@ -100,10 +101,10 @@ def with_slots(inputs: Inputs, layout: Layout) -> Inputs:
                 place = layout.scalar.index(slot)
                 scalar.append(scalar[0][place : place + 1] + first)
             elif slot in layout.bags:
-                own = jnp.asarray(inputs.bag_slot) == layout.bags.index(slot)
+                own, none = jnp.asarray(inputs.bag_slot) == layout.bags.index(slot), jnp.zeros_like(inputs.bag_weight)
                 index.append(inputs.bag_index + first)
                 slots.append(jnp.full_like(inputs.bag_slot, bags))
-                weights.append(jnp.where(own, inputs.bag_weight, 0))
+                weights.append(jnp.where(own, inputs.bag_weight, none))  # jax2onnx 0.17 takes 0 for a double
                 bags += 1
             else:
                 group, place = next((g, s.index(slot)) for g, (_, s) in enumerate(layout.histories) if slot in s)

@@ -25,7 +25,7 @@ class RowsFile:
     """A file of rows, mapped: keys in buckets of four, of which each key has two to be in."""
 
     def __init__(self, folder: Path, spec: Mapping[str, Any], base: RowsFile | None = None) -> None:
-        self.base = base
+        self.base = base if spec["file"].startswith("changes") else None
         with (folder / spec["file"]).open("rb") as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.primes, width = spec["primes"], spec["floats"]
@@ -34,7 +34,7 @@ class RowsFile:
         self.rows = np.frombuffer(memory, np.dtype(spec["type"]), (places + 1) * width, spec["rows_at"]).reshape(-1, width)
 
     def place(self, keys: Any) -> Any:
-        """Return the row of each key, int64[n]; the last one, zeros, of those that have none."""
+        """Return the row of each key, int64[n]; the last one, of those that have none."""
         buckets = np.stack([keys % prime for prime in self.primes], axis=1)
         equal = (self.keys[buckets] == keys[:, None, None]).reshape(len(keys), 8)
         place = equal.argmax(axis=1)

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
-from ...algorithms.inputs import History, Vectors
+from ...algorithms.inputs import History, SideVectors, Vectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
 from ..images.layout import RowColumn
 from ..input.offered import Offered
 from ..training.online.step import say
-from .interface import BAG, SCALAR, Interface
+from .interface import BAG, OUTPUTS, SCALAR, Interface
 
 if TYPE_CHECKING:
     import onnx
@@ -45,7 +45,7 @@ class Core:
     `dense`, standardised, for each slot j of arrays of vectors `vectors_j` and `there_j`, and `weight`.
 
     Args:
-        columns: of rows, all of a version side by side.
+        columns: of rows, all of a version side by side; those of vectors with ids, `OUTPUTS`, in the order of the layout's.
         constants: float32[intercept, numbers, offered; width], rows that all examples have.
         dense: the dense parameters.
 
@@ -105,14 +105,17 @@ class Core:
             ),
         )
         parameters, offered = {name: jnp.asarray(values) for name, values in self._dense.items()}, None
+        sides: list[SideVectors] = []
         for column in self._columns:
             # No slice: jax2onnx 0.17 cuts an axis of any size to one.
             values = given["rows"][:, np.arange(column.first, column.first + column.floats)]
             if column.column == "w":
                 parameters[column.table] = values
+            elif column.column == OUTPUTS:
+                sides.append(SideVectors(None, None, values))
             else:
                 offered = Offered(values, jnp.arange(own + self._numbers, 1 + len(self.constants), dtype=jnp.int32))
-        found = say(self._algorithm, parameters, inputs, offered)
+        found = say(self._algorithm, parameters, inputs._replace(sides=tuple(sides)), offered)
         return [*([] if found.predictions is None else [found.predictions]), *found.outputs.values()]
 
     def graph(self, what: str) -> onnx.ModelProto:

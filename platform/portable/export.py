@@ -2,6 +2,7 @@
 
 model.json      what a row's inputs are made of, and what the files below hold
 rows.bin        rows by key, see images/layout.py; rows.<table>.bin of tables that have rows for other keys
+vectors.*.bin   of vectors with ids, see vectors.py
 changes.bin     in place of rows.bin: of a delta, the rows that replace the base's, zeros for removed ones
 dense.onnx      serving: rows of slots and numbers -> predictions
 model.onnx      onnx: keys of slots and numbers -> predictions; its constants are in rows.bin
@@ -43,6 +44,7 @@ from .graph import StoredRows, assemble
 from .interface import Arrays, ConstantKeys, Interface, encoded
 from .parity import check, difference, parity_rows, said_by, write_parity
 from .stored_rows import SomeRows, dense_of, write_files
+from .vectors import PortableVectors
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -77,7 +79,8 @@ class PortableModel:
         chunk = encoded(table, self.columns)
         self.constants = ConstantKeys.of(chunk, self.columns)
         self.files = changed_files(version, bases) if bases else files_of(version)
-        self.absent = bases[0].layout.absent if bases else absent_of(self.files)
+        self.vectors = PortableVectors(version, self.columns, self.algorithm)
+        self.absent = bases[0].layout.absent if bases else absent_of([*self.files, *self.vectors.files])
         self.inputs: Arrays = self.interface.arrays(chunk, self.absent)
         self.keys = self.interface.row_keys(self.inputs, self.absent)
         asked = [keys.reshape(-1).view(np.uint64) for keys in self.keys.values()]
@@ -99,11 +102,11 @@ class PortableModel:
         return found + [(f"predicted_{name}", shape[1] if len(shape) > 1 else 0) for name, shape in outputs.items()]
 
     def write_rows(self, folder: Path, half: bool) -> list[StoredRows]:
-        """Write the files of rows; then score the rows to compare with what is in them."""
+        """Write the files of rows, those of vectors with ids last; then score the rows to compare with what is in them."""
         stored = write_files(self.version, self.files, folder, not self._bases, half, self.absent, self.written, self._exact)
         self.said = self._said(self.written)
         self.lost = difference(self._said(self._exact), self.said) if half else 0.0
-        return stored
+        return [*stored, *self.vectors.write(folder, self.absent, self.dense)]
 
     def _said(self, rows: SomeRows) -> dict[str, Any]:
         scored = scorer_of(self.version, rows.pull).scored(self.table)
@@ -123,13 +126,19 @@ class PortableModel:
                 columns.append(RowColumn(column.table, column.column, first + column.first, column.floats))
                 parts.append(self.written.of(column, self.constants.all))
             first += sum(column.floats for column in file.columns)
+        for file in self.vectors.files:
+            (column,) = file.columns
+            columns.append(column._replace(first=first))
+            parts.append(np.zeros((len(self.constants.all), column.floats), np.float32))
+            first += column.floats
         return Core(self.algorithm, self.interface, columns, np.concatenate(parts, axis=1), self.dense)
 
     def row_inputs(self, folder: Path, stored: list[StoredRows]) -> Arrays:
         """Return the inputs of a graph over rows: rows as files have them."""
         rows = [opened(folder / one.file)[1] for one in stored]
-        bases = [base.memory for base in self._bases]
-        files = [Image(base, over) for base, over in zip(bases, rows, strict=True)] if bases else list(map(Image, rows))
+        overs = zip(self._bases, rows, strict=False)  # vectors with ids are whole
+        layered = [Image(base.memory, over) for base, over in overs]
+        files = [*layered, *map(Image, rows[len(layered) :])]
         found = {name: np.concatenate([found_in(file, keys) for file in files], axis=-1) for name, keys in self.keys.items()}
         for name, keys in self.keys.items():
             there = keys != self.absent
@@ -239,7 +248,7 @@ def write_description(model: PortableModel, folder: Path, stored: list[StoredRow
     arguments = model.version, model.algorithm, model.interface, model.scales, model.constants, model.absent, model.outputs
     files = [more["graph"], PARITY, *(one.file for one in stored)]
     values = {
-        **described(*arguments), **more, "rows": described_rows(model.files, stored), "parity": PARITY,
+        **described(*arguments), **more, "rows": described_rows([*model.files, *model.vectors.files], stored), "parity": PARITY,
         "sha256": checksums(folder, files),
     }  # fmt: skip
     (folder / FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")

@@ -19,6 +19,7 @@ from ..input.vocabulary import ABSENT
 from ..ps.messages import Keys
 
 SCALAR, BAG, HISTORY = "key", "keys", "sequence"
+OUTPUTS = "outputs"  # a column of rows: what the network over vectors with ids makes of them
 CONTINUOUS, VECTOR, VECTORS = "number", "vector", "vectors"
 
 Arrays = dict[str, NDArray[Any]]
@@ -53,16 +54,10 @@ class Interface:
         pairs: an item and a history that are learned as pairs; None of most.
 
     Raises:
-        ModelError: the algorithm changes rows before it scores them, in a way that no graph has, or values have vectors.
+        ModelError: the algorithm changes rows before it scores them, in a way that no graph has.
     """
 
     def __init__(self, columns: Columns, algorithm: Algorithm) -> None:
-        if columns.sides:
-            names = ", ".join(side.name for side in columns.sides)
-            raise ModelError(
-                f"The model reads vectors by their ids, {names}, which exports for other programs do not have. Serve it by "
-                "xpsql serve, or export its weights, FORMAT parquet."
-            )
         augments = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
         changing = [augment for augment in augments if augment.scores]
         if columns.pairs:

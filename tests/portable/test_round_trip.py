@@ -21,10 +21,14 @@ pytest.importorskip("onnxruntime")
 
 ROOT = Path(__file__).parents[2]
 TOLERANCE = 1e-5
+PICS = "VECTORS pics AS (SELECT id, vector FROM pics)"
 MORE = {
     "two_files": "xnn (long_dim = 4, long_information = 1, interaction = bi, pooling = root)",
     "offered": "xftrl OPERATORS (auto_session)",
     "feedback": "xsvd (feedback = (tags, scores), feedback_items = 2, user = (user, price))",
+    "vectors": f"xnn (dim = 3, hidden = (4)) LABEL label {PICS} WITH (vectors = (user IN pics, tags IN pics))",
+    "seen": f"din (target = (user), history = (tags), length = 3, dim = 2, hidden = (4), attention = (4)) LABEL label {PICS} "
+    "WITH (share = (tags AS user), vectors = (user IN pics, tags IN pics))",
     "logarithmic": "xnn (continuous = log1p, hidden = (4), wide = false)",
 }
 
@@ -48,6 +52,9 @@ def scored(folders: list[Path]) -> dict[str, float]:
 
 def test_every_algorithm_scores_the_same_without_xpsql(session: xpsql.Session, tmp_path: Path) -> None:
     path, folders = write(log(300), tmp_path / "log.parquet"), []
+    ids = f"SELECT user AS id FROM parquet.`{path}` UNION SELECT explode(tags) FROM parquet.`{path}`"
+    vector = "array(sin(length(id)), cos(ascii(substr(id, 2))), ascii(substr(id, 3)))"
+    session.sql(f"CREATE TEMPORARY VIEW pics AS SELECT id, {vector} AS vector FROM ({ids}) WHERE id NOT LIKE '%3'")
     query = f"SELECT label, user, item, price, tags, scores, vector FROM parquet.`{path}`"
     statements = {name: use.train(name, name, path) for name, use in USES.items()}
     statements |= {name: f"TRAIN MODEL {name} USING {using} AS {query}" for name, using in MORE.items()}

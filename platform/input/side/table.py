@@ -87,6 +87,12 @@ class SideTable:
     def __len__(self) -> int:
         return len(self._values)
 
+    def ids(self) -> tuple[NDArray[np.uint64], Codes]:
+        """Return the distinct keys of ids as values of all slots, and the vector of each."""
+        keys, places = (np.concatenate(of) for of in zip(*self._keys.values(), strict=True))
+        distinct, first = np.unique(keys, return_index=True)
+        return distinct, places[first]
+
     def values(self, codes: Codes, size: int) -> NDArray[np.float32]:
         """Return the vectors of codes of at least FIRST, after two lines of zeros, padded to a size."""
         found = np.zeros((size, self.elements), np.float32)
