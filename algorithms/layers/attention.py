@@ -14,6 +14,7 @@ from .activations import ACTIVATIONS
 from .dense import Layer, Parameters, activated, branch
 from .lookups import gathered, of_examples, projected
 from .packed import of_elements, places_of, whole
+from .scored import Given, scored
 
 NEVER = -1e9  # the score of what is not there, before a softmax
 
@@ -105,11 +106,14 @@ class Attention:
         in_common = target @ (of_target + of_difference) + parameters[f"{first.name}.bias"]
         own = {name: values for name, values in parameters.items() if name.startswith(f"{self._name}_")}
         owner, mask = elements.owner, places_of(elements.mask, elements.owner)
-        given = own, jnp.concatenate([target, in_common], axis=1), (elements.vectors, elements.shares), elements.mask, owner
-        if any(ACTIVATIONS[layer.activation].follows for layer in self._layers):  # which see the batch, not a part of it
-            scores = whole(partial(self._scores, mask=mask), *given)
+        if all(layer.activation == "dice" for layer in self._layers):
+            scores = scored(own, [layer.name for layer in self._layers], self._output.name, Given(target, in_common, *elements))
         else:
-            scores = of_elements(self._scores, *given)
+            every = own, jnp.concatenate([target, in_common], axis=1), (elements.vectors, elements.shares), elements.mask, owner
+            if any(ACTIVATIONS[layer.activation].follows for layer in self._layers):  # which see the batch, not a part of it
+                scores = whole(partial(self._scores, mask=mask), *every)
+            else:
+                scores = of_elements(self._scores, *every)
         if not self._softmax:
             return jnp.where(mask, scores + parameters[f"{self._output.name}.bias"], 0)
         weights = jax.nn.softmax(jnp.where(mask, scores, NEVER), axis=1)

@@ -50,7 +50,7 @@ def open_streams() -> None:
 
 
 def end(code: object) -> None:
-    """End the process as `sys.exit(code)` does, but for taking Python's modules apart, which takes a tenth of a second.
+    """End the process as `sys.exit(code)` does, but for taking Python's modules and JAX's programs apart, which takes time.
 
     Returns where that is left to Python: with Spark, and where output cannot be written.
     """
@@ -61,5 +61,7 @@ def end(code: object) -> None:
         sys.stderr.flush()
     except OSError:
         return
+    if clean_up := getattr(sys.modules.get("jax._src.api"), "clean_up", None):
+        atexit.unregister(clean_up)  # which takes programs apart, for half a second
     atexit._run_exitfuncs()
     os._exit(code or 0)

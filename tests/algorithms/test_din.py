@@ -94,16 +94,18 @@ def test_padding_has_no_weight() -> None:
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
 
 
-def test_weights_and_gradients_are_the_same_however_many_elements_are_there() -> None:
+@pytest.mark.parametrize(("activation", "grouped"), [("relu", False), ("dice", False), ("dice", True)])
+def test_weights_and_gradients_are_the_same_however_many_elements_are_there(activation: str, grouped: bool) -> None:
     width, batch, length = 4, 64, 64  # FEWEST places
-    attention = Attention("attention", 1, width, (8, 4), ("dice", "relu"), softmax=True)
+    attention = Attention("attention", 1, width, (8, 4), ("dice", activation), softmax=True)
     random = np.random.default_rng(5)
     parameters = {spec.name: jnp.asarray(random.normal(size=spec.shape), jnp.float32) for spec in attention.specs}
     target, weights = (random.normal(size=shape).astype(np.float32) for shape in ((batch, width), (batch, length)))
+    owner = jnp.asarray(np.sort(random.integers(0, batch, batch)), jnp.int32) if grouped else None  # some groups are of nobody
     vectors, shares = (random.normal(size=(batch, length, n)).astype(np.float32) for n in (width, 8))
 
     def total(parameters: Parameters, target: jax.Array, vectors: jax.Array, shares: jax.Array, mask: jax.Array) -> jax.Array:
-        return (attention.weights(parameters, target, Attended(vectors, shares, mask)) * weights).sum()
+        return (attention.weights(parameters, target, Attended(vectors, shares, mask, owner)) * weights).sum()
 
     chosen = jax.jit(jax.value_and_grad(total, argnums=(0, 1, 2, 3)))
     with portable():

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "attention.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "recurrence.hpp"
@@ -328,6 +329,8 @@ NB_MODULE(_lookups, module) {
         add("meet_gradient", xpsql::meet_gradient_handler);
         add("project", xpsql::project_handler);
         add("project_gradients", xpsql::project_gradients_handler);
+        add("attend", xpsql_attend);
+        add("attend_gradients", xpsql_attend_gradients);
         add("recur", xpsql_recur);
         add("recur_gradients", xpsql_recur_gradients);
         return calls;

@@ -7,6 +7,7 @@
 
 #include "parallel.hpp"
 #include "projection.hpp"
+#include "sigmoid.hpp"
 #include "wide.hpp"
 
 namespace ffi = xla::ffi;
@@ -26,7 +27,6 @@ using projection::store;
 
 using Floats = ffi::Buffer<ffi::F32>;
 using FloatsOut = ffi::Result<Floats>;
-using Whole = int32_t __attribute__((vector_size(32)));
 
 constexpr size_t run = 16 * block;  // examples that a thread takes at a time
 
@@ -44,30 +44,8 @@ struct Layer {
     const float *products, *shares, *recurrent, *bias;
 };
 
-// exp(x), by 2^n times the series of e^rest up to the seventh power; x is in [-87, 87].
-XPSQL_INLINE Lane exponential(Lane x) {
-    const Lane magic = Lane{} + 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-    const Lane shifted = x * 1.44269504f + magic;
-    const Lane n = shifted - magic;
-    const Lane rest = (x - n * 0.693145752f) - n * 1.42860677e-6f;  // ln 2 in two parts
-    Lane sum = Lane{} + 1.0f / 5040;
-    for (const float factor : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) sum = sum * rest + factor;
-    Whole bits, scale;
-    std::memcpy(&bits, &sum, sizeof bits);
-    std::memcpy(&scale, &shifted, sizeof scale);
-    bits += scale << 23;  // n stands in the lowest bits of what was shifted
-    std::memcpy(&sum, &bits, sizeof bits);
-    return sum;
-}
-
-XPSQL_INLINE Lane sigmoid(Lane x) {
-    const Lane limit = Lane{} + 87.0f;
-    x = x < -limit ? -limit : x;
-    x = x > limit ? limit : x;
-    return 1.0f / (1.0f + exponential(-x));
-}
-
-XPSQL_INLINE Lane tanh(Lane x) { return 2.0f * sigmoid(2.0f * x) - 1.0f; }
+XPSQL_INLINE Lane sigmoid(Lane x) { return Functions<Lane>::sigmoid(x); }
+XPSQL_INLINE Lane tanh(Lane x) { return Functions<Lane>::tanh(x); }
 
 XPSQL_INLINE Lane driven(const Layer& layer, const float* product, size_t at) { return load(product + at) + load(layer.bias + at); }
 

@@ -1,4 +1,5 @@
-// Functions compiled twice: for every processor, and for those with lanes of 32 bytes and fused multiply-add.
+// Functions compiled twice: for every processor, and for those with lanes of 32 bytes and fused multiply-add; some
+// a third time, for those with lanes of 64 bytes.
 #pragma once
 
 namespace xpsql {
@@ -6,9 +7,13 @@ namespace xpsql {
 #if defined(__x86_64__)
 #define XPSQL_WIDE __attribute__((target("avx2,fma")))
 inline bool wide() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#define XPSQL_WIDEST __attribute__((target("avx512f,avx512dq,avx2,fma")))
+inline bool widest() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && wide(); }
 #else
 #define XPSQL_WIDE
+#define XPSQL_WIDEST
 inline bool wide() { return true; }
+inline bool widest() { return false; }
 #endif
 
 }  // namespace xpsql
