@@ -49,8 +49,6 @@ def called(name: str, anywhere: Callable[..., Any], *arguments: jax.Array) -> An
         return anywhere(*arguments)
     results = jax.eval_shape(anywhere, *arguments)
     native = jax.ffi.ffi_call(PREFIX + name, results, vmap_method="sequential")
-    if jax.default_backend() == "cpu":  # there is no other, and one function is traced in half the time of two
-        return native(*arguments)
     return jax.lax.platform_dependent(*arguments, cpu=native, default=anywhere)
 
 
