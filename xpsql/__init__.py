@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .algorithms.bridges.attention import TargetAttention
     from .algorithms.bridges.features import Features
     from .platform.errors import (
         CancelledError,
@@ -48,6 +49,7 @@ __all__ = [
     "Result",
     "Session",
     "StatementError",
+    "TargetAttention",
     "TrainingError",
     "XpsqlError",
     "__version__",
@@ -59,6 +61,7 @@ MODULES = {
     "Model": "platform.model",
     "Result": "platform.result",
     "Session": "platform.session",
+    "TargetAttention": "algorithms.bridges.attention",
     "connect": "platform.session",
 }
 

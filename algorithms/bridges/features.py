@@ -91,6 +91,12 @@ class FeatureValues:
         """The vectors of the target's slots side by side, float32[batch, fields * dim]."""
         return self.joined([self[name] for name in self.features.target])
 
+    @property
+    def elements(self) -> tuple[jax.Array, jax.Array]:
+        """The histories' vectors side by side, float32[batch, L, fields * dim], and bool[batch, L]."""
+        of_names = [self.history[name] for name in self.features.histories]
+        return self.joined([vectors for vectors, _ in of_names]), of_names[0][1]
+
     @staticmethod
     def joined(parts: Sequence[jax.Array]) -> jax.Array:
         """Return arrays side by side."""

@@ -16,7 +16,7 @@ from xpsql.platform.progress import SilentReporter
 def test_the_parameters_on_the_page_are_those_of_its_network(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    found = {block.language: block.text for block in blocks("docs/networks.md") if block.language}
+    found = {block.language: block.text for block in reversed([*blocks("docs/networks.md")]) if block.language}  # the first
     monkeypatch.chdir(tmp_path)
     Path("two_layers.py").write_text(found["python"], encoding="utf-8")
     shown = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8").split("dense network.hidden", 1)[1].split("```", 1)[0]
@@ -28,7 +28,7 @@ def test_the_parameters_on_the_page_are_those_of_its_network(
 
 
 def test_the_command_on_the_page_prints_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = {block.language: block.text for block in blocks("docs/networks.md") if block.language}
+    found = {block.language: block.text for block in reversed([*blocks("docs/networks.md")]) if block.language}  # the first
     monkeypatch.chdir(tmp_path)
     Path("two_layers.py").write_text(found["python"], encoding="utf-8")
     command, *shown = found["console"].strip().splitlines()
