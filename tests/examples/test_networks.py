@@ -20,7 +20,7 @@ NETWORKS = {
     "dcn_equinox": ("equinox", ", class = 'Dcn'"),
     "dcn_keras": ("keras", ", class = 'Dcn'"),
     "dcn_torch": ("torch", ", class = 'Dcn'"),
-    "din_nnx": ("flax", ", class = 'Din', target = (item), history = (clicked), length = 8"),
+    "din_nnx": ("flax", ", class = 'Din', target = (item), history = (clicked), length = 2"),
     "transformer_nnx": ("flax", ", class = 'Transformer', target = (item), history = (clicked), length = 8"),
 }
 ROWS, ITEMS = 3000, 12
