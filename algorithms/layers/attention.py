@@ -14,7 +14,7 @@ from .activations import ACTIVATIONS
 from .dense import Layer, Parameters, activated, branch
 from .lookups import gathered, of_examples, projected
 from .packed import of_elements, places_of, whole
-from .scored import Given, scored
+from .scored import ElementInputs, scored
 
 NEVER = -1e9  # the score of what is not there, before a softmax
 
@@ -107,7 +107,9 @@ class Attention:
         own = {name: values for name, values in parameters.items() if name.startswith(f"{self._name}_")}
         owner, mask = elements.owner, places_of(elements.mask, elements.owner)
         if all(layer.activation == "dice" for layer in self._layers):
-            scores = scored(own, [layer.name for layer in self._layers], self._output.name, Given(target, in_common, *elements))
+            scores = scored(
+                own, [layer.name for layer in self._layers], self._output.name, ElementInputs(target, in_common, *elements)
+            )
         else:
             every = own, jnp.concatenate([target, in_common], axis=1), (elements.vectors, elements.shares), elements.mask, owner
             if any(ACTIVATIONS[layer.activation].follows for layer in self._layers):  # which see the batch, not a part of it

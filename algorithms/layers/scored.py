@@ -23,7 +23,7 @@ from .lookups import Saved, called
 UNITS = 16  # the native network has a multiple of them, in every layer
 
 
-class Given(NamedTuple):
+class ElementInputs(NamedTuple):
     """What the network sees of a batch; see attention.py.
 
     Attributes:
@@ -43,7 +43,7 @@ class Given(NamedTuple):
     owner: jax.Array | None
 
 
-def scored(parameters: Parameters, layers: Sequence[str], last: str, given: Given) -> jax.Array:
+def scored(parameters: Parameters, layers: Sequence[str], last: str, given: ElementInputs) -> jax.Array:
     """Return the network's output for each element, float32[batch, L], 0 where there is none.
 
     Args:
