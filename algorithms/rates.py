@@ -16,6 +16,13 @@ DAMPING, POWER = 1.5, 0.625
 OF_VECTORS, LARGEST_OF_VECTORS, DAMPING_OF_VECTORS = 0.2, 0.4, 0.3
 SPREAD = 0.06
 VARIANCE = 2.0
+ARRAYS = 6
+"""Slots that an array or map counts as: by root, n values together move a score by up to the root of n times what one does."""
+
+
+def moved(layout: Layout) -> int:
+    """Return how many inputs of an example move its score at once."""
+    return layout.active + (ARRAYS - 1) * len(layout.bags)
 
 
 def rate_of(layout: Layout, loss: str = "logloss") -> float:
@@ -24,19 +31,20 @@ def rate_of(layout: Layout, loss: str = "logloss") -> float:
 
     With `weights_by` it falls from there as a feature is seen, sooner than with AdaGrad, so that rare features may begin fast.
     """
-    return round(min(LARGEST, 1 / (CURVATURE.get(loss, LOGISTIC) * layout.active)), 4)
+    return round(min(LARGEST, 1 / (CURVATURE.get(loss, LOGISTIC) * moved(layout))), 4)
 
 
 def vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
     """Return the learning rate of vectors that meet each other."""
-    return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * layout.active)), 4)
+    return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * moved(layout))), 4)
 
 
 def alpha_option() -> float | None:
     """Return the declaration of `alpha`, for which `rate_of` stands where it is not given."""
     rate: float | None = option(
         None,
-        "learning rate of the weights; by default 4 over the number of slots, at most 2, with loss = 'squared' 1 over it",
+        "learning rate of the weights; by default 4 over the number of slots, an array or map counting as six, at most 2, with "
+        "loss = 'squared' 1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,

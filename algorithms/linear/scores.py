@@ -37,7 +37,8 @@ class LinearOptions:
 
     learning_rate: float | None = option(
         None,
-        "learning rate; by default 4 over the number of slots, at most 2, where labels are any numbers 1 over it",
+        "learning rate; by default 4 over the number of slots, an array or map counting as six, at most 2, where labels are "
+        "any numbers 1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,

@@ -29,6 +29,11 @@ def test_elements_of_dense_vectors_count_and_what_operators_offer_does_not() -> 
     assert Layout(("a", "b"), ("c",), ("d:ctr", "e"), (("f", 16),), offered=1).active == 20
 
 
+def test_an_array_counts_as_six_slots() -> None:
+    some = Layout(("a", "b"), ("tags",))
+    assert (XftrlOptions().adapted(some).alpha, FmOptions().adapted(some).vector_alpha) == (0.5, 0.1)
+
+
 def test_vectors_of_many_slots_begin_smaller_and_learn_slower() -> None:
     few, many = FmOptions().adapted(Layout(("a", "b"))), FmOptions().adapted(MANY)
     assert (many.vector_alpha, many.init_scale) == (0.02, 0.0095)
