@@ -47,9 +47,9 @@ MOST_PULLS_AHEAD = 1
 """Pulls that a worker has under way while it computes; more hide no more of a shard's latency (docs/scaling.md, Pulling
 ahead)."""
 LEAST_ROWS_AHEAD = 61
+"""Pulls go ahead where the log has so many rows for each one under way: below that accuracy is lost."""
 MOST_PASSES = 10
 """Times that a short log is read, at most, where the statement does not say."""
-"""Pulls go ahead where the log has so many rows for each one under way: below that accuracy is lost."""
 
 
 class Places(NamedTuple):
