@@ -36,7 +36,7 @@ def predictions(session: xpsql.Session, model: str, use: Use, path: Path) -> np.
 
 @pytest.mark.parametrize("algorithm", [name for name in USES if name not in {*WARM, *GROWS}])
 def test_a_version_that_continues_equals_one_training(session: xpsql.Session, days: Path, algorithm: str) -> None:
-    use, settings = USES[algorithm], "base_rate = 0.3" if algorithm in BEGINS else "shards = 1"
+    use, settings = USES[algorithm], "passes = 1, base_rate = 0.3" if algorithm in BEGINS else "passes = 1"
     session.sql(use.train("m", algorithm, days / "0.parquet", settings))
     session.sql(f"CONTINUE MODEL m AS {use.query(days / '1.parquet')}")
     session.sql(use.train("once", algorithm, days, settings))
