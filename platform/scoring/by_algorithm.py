@@ -43,7 +43,7 @@ class AlgorithmScorer(Scorer):
         compiles: a program is compiled for each shape.
         plain: a batch is the values of slots, and no more that an augment or a package makes of them.
         logarithmic: numbers are taken on a logarithmic scale.
-        shares: with given sizes, what rows make of histories that are the same in all of them is computed once.
+        shares: as Padding has it, where the algorithm can and there are histories.
     """
 
     def __init__(self, version: Version, pull: Pull, sizes: Padding | None) -> None:
@@ -52,7 +52,7 @@ class AlgorithmScorer(Scorer):
         algorithm, columns = algorithm_of(version.manifest), self._columns
         learns = algorithm.learns
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
-        self.shares = sizes is not None and algorithm.compact and bool(columns.groups)  # by one more program for each size
+        self.shares = sizes is not None and sizes.shares and algorithm.compact and bool(columns.groups)
         self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more

@@ -94,10 +94,12 @@ class Padding(NamedTuple):
     Attributes:
         batch_sizes: how many rows are scored at once, ascending: the least that holds a table, else the last.
         ladders: gives the sizes of the other arrays for a batch size.
+        shares: what rows make of histories that are the same in all of them may be computed once, by programs of its own.
     """
 
     batch_sizes: tuple[int, ...]
     ladders: Callable[[int], Ladders]
+    shares: bool = False
 
 
 class Shape(NamedTuple):

@@ -76,7 +76,7 @@ def sizes_of(columns: Columns) -> Padding:
     for batch in BATCH_SIZES:
         rows, values = shapes_of(columns, batch)
         ladders[batch] = Ladders(Preset(rows), Preset(values), longest)
-    return Padding(BATCH_SIZES, ladders.__getitem__)
+    return Padding(BATCH_SIZES, ladders.__getitem__, shares=True)
 
 
 def longest(elements: int, most: int) -> int:
