@@ -2,6 +2,9 @@
 
 Needs pandas, PyTorch and deepctr-torch 0.3.0, in an environment of their own. Sizes as of ours, batches of 256, Adam, its
 defaults else; the test AUC after each of two epochs.
+
+`python -m benchmarks.peers.interests PARQUET LOG speed KIND` learns one epoch of a file and predicts nothing: for the CPU
+seconds of a whole process.
 """
 
 from __future__ import annotations
@@ -47,15 +50,12 @@ def encoded(tables: list[Any], log: str) -> tuple[list[dict[str, np.ndarray[Any,
     return inputs, sizes
 
 
-def measure(kind: str, log: str, seed: int, paths: list[Path]) -> dict[str, object]:
+def model_of(kind: str, log: str, sizes: dict[str, int], seed: int) -> Any:
     import torch
     from deepctr_torch.inputs import SparseFeat, VarLenSparseFeat
     from deepctr_torch.models.dien import DIEN
     from deepctr_torch.models.din import DIN
-    from sklearn.metrics import roc_auc_score
 
-    tables = [pq.read_table(path) for path in paths]
-    (train, test), sizes = encoded(tables, log)
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     columns = [SparseFeat(name, size, embedding_dim=16) for name, size in sizes.items()]
@@ -69,19 +69,38 @@ def measure(kind: str, log: str, seed: int, paths: list[Path]) -> dict[str, obje
     }
     model = {"DIN": DIN, "DIEN": DIEN}[kind](columns, list(FIELDS[log][0]), **options, **sizes_of_attention[kind])
     model.compile("adam", "binary_crossentropy")
+    return model
+
+
+def learn(model: Any, inputs: dict[str, np.ndarray[Any, Any]], table: Any) -> None:
+    model.fit(inputs, table["label"].to_numpy(), batch_size=256, epochs=1, verbose=0)
+
+
+def measure(kind: str, log: str, seed: int, paths: list[Path]) -> dict[str, object]:
+    from sklearn.metrics import roc_auc_score
+
+    tables = [pq.read_table(path) for path in paths]
+    (train, test), sizes = encoded(tables, log)
+    model = model_of(kind, log, sizes, seed)
     found, began = [], time.process_time()
     for _ in range(2):
-        model.fit(train, tables[0]["label"].to_numpy(), batch_size=256, epochs=1, verbose=0)
+        learn(model, train, tables[0])
         found.append(float(roc_auc_score(tables[1]["label"].to_numpy(), model.predict(test, 4096))))
     return {"log": log, "model": f"DeepCTR-Torch {kind}", "seed": seed, "auc": found, "seconds": time.process_time() - began}
 
 
-if __name__ == "__main__":
-    results, log = Path(sys.argv[1]), sys.argv[2]
+def speed(path: Path, log: str, kind: str) -> None:
+    """Learn one epoch."""
+    table = pq.read_table(path)
+    (inputs,), sizes = encoded([table], log)
+    learn(model_of(kind, log, sizes, 1), inputs, table)
+
+
+def main(results: Path, log: str, seeds: int) -> None:
     done = {
         (one["log"], one["model"], one["seed"]) for one in map(json.loads, results.read_text(encoding="utf-8").splitlines())
     }
-    for seed in range(1, int(sys.argv[3]) + 1):
+    for seed in range(1, seeds + 1):
         for kind in ("DIN", "DIEN"):
             if (log, f"DeepCTR-Torch {kind}", seed) not in done:
                 line = json.dumps(
@@ -89,3 +108,10 @@ if __name__ == "__main__":
                 )
                 with results.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[3] == "speed":
+        speed(Path(sys.argv[1]), sys.argv[2], sys.argv[4])
+    else:
+        main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
