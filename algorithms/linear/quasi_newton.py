@@ -16,6 +16,7 @@ DECREASE = 1e-4  # of what the slope promises, that a step must bring
 HALVINGS = 30
 RECENT = 5  # iterations whose mean improvement is compared with the tolerance
 CURVATURE = 1e-10
+FLAT = 1e-12  # a slope for each unit of x, below which there is nothing to gain, and curvature is made of rounding errors
 
 
 class Point(NamedTuple):
@@ -80,7 +81,8 @@ def minimise(
 ) -> Doubles:
     """Return where function(x) + sum of l1 |x| is least, among x of |x| <= most.
 
-    The search ends after `iterations`, or when the mean relative improvement of the last five is below `tolerance`.
+    The search ends after `iterations`, when the mean relative improvement of the last five is below `tolerance`, or where the
+    slope is 0 but for rounding errors.
 
     Args:
         function: x -> value and gradient of the smooth part.
@@ -108,6 +110,8 @@ def minimise(
     at, memory = evaluated(start), Memory(history)
     values = deque([at.value], maxlen=RECENT + 1)
     for iteration in range(1, iterations + 1):
+        if dot(at.slope, at.slope) <= FLAT**2 * max(1.0, dot(at.x, at.x)):
+            break
         found = line_search(evaluated, at, memory.direction(at.slope), l1, most)
         if found is None:
             memory.clear()  # curvature may mislead; steepest descent cannot

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...algorithms.chunk import Chunk
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
+from ..engines.repeats import expanded
 from ..input.columns import Columns
 from ..input.encoder import Encoder
 from ..input.splits import CHUNK_ROWS
@@ -72,7 +73,7 @@ def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, en
             break
     if rows < 2:
         return examples * len(columns.slots)
-    table = pa.concat_tables(pieces).unify_dictionaries().combine_chunks()
+    table = expanded(pa.concat_tables(pieces)).unify_dictionaries().combine_chunks()
     half, chunk = rows // 2, encoder.scored(table)
     distinct, before = (np.bincount(chunk.slots[used(chunk, part)], minlength=NUMBERS) for part in (rows, half))
     power = np.log(np.maximum(distinct, 1) / np.maximum(before, 1)) / np.log(rows / half)

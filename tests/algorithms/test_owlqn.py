@@ -204,3 +204,16 @@ def test_the_search_ends_at_the_least_of_a_quadratic_with_kinks() -> None:
     np.testing.assert_allclose(pseudo_gradient(found, gradient, l1), 0, atol=1e-4)
     assert (found == 0).any()
     assert [number for number, _ in steps] == list(range(1, len(steps) + 1))
+
+
+def test_a_search_without_a_least_value_ends_where_nothing_is_gained_any_more() -> None:
+    """Labels that are all 1: the loss falls for ever, until curvature is made of rounding errors."""
+
+    def function(x: Doubles) -> tuple[float, Doubles]:
+        loss = np.logaddexp(0, -x.sum())
+        return float(loss), np.full(2, -np.exp(-x.sum() - loss), np.float64)
+
+    seen: list[float] = []
+    found = minimise(function, np.zeros(2), np.zeros(2), np.full(2, np.inf), 200, 0.0, 10, lambda _, value: seen.append(value))
+    assert 10 < found.sum() < 1e3
+    assert len(seen) < 60
