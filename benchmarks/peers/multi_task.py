@@ -4,7 +4,7 @@ RESULTS lies beside `kuairand-tasks-{train,test}.parquet`, as `benchmarks.intere
 long. Needs PyTorch, torch-rechub 0.9 and scikit-learn. Vectors of 8 elements, towers of 128-64, experts of 64-32, Adam with
 0.001, batches of 256; the test AUC of `long` after each of three epochs.
 
-`python -m benchmarks.peers.multi_task PARQUET speed KIND` learns one epoch of a file and predicts nothing: for the CPU
+`python -m benchmarks.peers.multi_task PARQUET speed KIND BATCH` learns one epoch of a file and predicts nothing: for the CPU
 seconds of a whole process.
 """
 
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 SLOTS = ("user", "video", "half_hour")
 
 
-def measure(kind: str, seed: int, paths: list[Path], epochs: int = 3) -> dict[str, object]:
+def measure(kind: str, seed: int, paths: list[Path], epochs: int = 3, batch: int = 256) -> dict[str, object]:
     import torch
     from sklearn.metrics import roc_auc_score
     from torch_rechub.basic.features import SparseFeature
@@ -47,8 +47,8 @@ def measure(kind: str, seed: int, paths: list[Path], epochs: int = 3) -> dict[st
     wanted = {"ESMM": [(1, click), (2, long)], "MMOE": [(0, click), (1, long)]}[kind]  # ESMM gives cvr, ctr, ctcvr
     for _ in range(epochs):
         model.train()
-        for start in range(0, len(click), 256):
-            part = slice(start, start + 256)
+        for start in range(0, len(click), batch):
+            part = slice(start, start + batch)
             said = model({name: values[part] for name, values in inputs[0].items()})
             loss = sum(torch.nn.functional.binary_cross_entropy(said[:, at], label[part]) for at, label in wanted)
             optimizer.zero_grad()
@@ -80,6 +80,6 @@ def main(results: Path, seeds: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2] == "speed":
-        measure(sys.argv[3], 1, [Path(sys.argv[1])], epochs=1)
+        measure(sys.argv[3], 1, [Path(sys.argv[1])], 1, int(sys.argv[4]))
     else:
         main(Path(sys.argv[1]), int(sys.argv[2]))
