@@ -19,6 +19,7 @@ from ..compiled import compilations, share_work
 from ..estimates import SAMPLED_SECONDS, Cost, estimated_bytes, estimated_features
 from ..prepared import Prepared
 from ..row_files.rows import new_shard
+from .planting import with_tree_of_sample
 from .worker import Worker
 
 MOST = 32
@@ -34,6 +35,7 @@ def cost(prepared: Prepared) -> Cost:
     """Return the cost of a pass, from a sample of its first batches. They are learned from twice: once to compile the programs,
     and again, as long as there is time, to measure."""
     share_work(cores())
+    prepared = with_tree_of_sample(prepared)
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
     size = estimated_bytes(prepared.recipe, features)
     batches, seconds, sampled = first_batches(prepared)

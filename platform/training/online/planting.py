@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..prepared import Prepared
 
 ROWS, DIM = 4096, 64
+SAMPLE_ROWS = 1 << 15
 Floats = NDArray[np.float32]
 
 
@@ -38,17 +39,29 @@ def with_tree(prepared: Prepared, draft: Draft) -> Prepared:
     search = prepared.recipe.algorithm.tree
     if search is None:
         return prepared
-    keys, categories, contexts = items_of(prepared, search, prepared.parent is None)
+    tree = tree_from(prepared, search)
+    if tree is None:
+        raise DataError(f"No row has an item: {search.item} is NULL in all of them.")
+    write_tree(draft.tree, tree.stored)
+    return dataclasses.replace(prepared, tree=tree)
+
+
+def with_tree_of_sample(prepared: Prepared) -> Prepared:
+    """Return a training with a tree of the items of its first rows, where its algorithm has one, and they have an item."""
+    search = prepared.recipe.algorithm.tree
+    return prepared if search is None else dataclasses.replace(prepared, tree=tree_from(prepared, search, SAMPLE_ROWS))
+
+
+def tree_from(prepared: Prepared, search: TreeSearch, most: int | None = None) -> Tree | None:
+    """Return the tree of the items of a training's rows, the first `most` or all; None where they have no item."""
+    keys, categories, contexts = items_of(prepared, search, prepared.parent is None, most)
     if prepared.parent is not None:
         before = tree_of(prepared.parent)
         new = before.find(keys) < 0
-        tree = grown(before, keys[new], categories[new])
-    elif not len(keys):
-        raise DataError(f"No row has an item: {search.item} is NULL in all of them.")
-    else:
-        tree = planted(keys, categories, by_category(keys, categories) if contexts is None else by_vectors(contexts))
-    write_tree(draft.tree, tree.stored)
-    return dataclasses.replace(prepared, tree=tree)
+        return grown(before, keys[new], categories[new])
+    if not len(keys):
+        return None
+    return planted(keys, categories, by_category(keys, categories) if contexts is None else by_vectors(contexts))
 
 
 def tree_of(version: Version) -> Tree:
@@ -77,9 +90,10 @@ def leaf_vectors(version: Version, table: str, keys: Keys) -> Floats:
     return found
 
 
-def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys, Keys, Floats | None]:
-    """Return the keys of the items of a training's rows, ascending, and of the category that each is first seen with; for a
-    first tree by vectors also the items' vectors, float32[items, 64]: the means of the random vectors of earlier items.
+def items_of(prepared: Prepared, search: TreeSearch, first: bool, most: int | None) -> tuple[Keys, Keys, Floats | None]:
+    """Return the keys of the items of a training's rows, the first `most` or all, ascending, and of the category that each is
+    first seen with; for a first tree by vectors also the items' vectors, float32[items, 64]: the means of the random vectors
+    of earlier items.
 
     Source: Kanerva et al., "Random Indexing of Text Samples for Latent Semantic Analysis", CogSci 2000.
     """
@@ -88,10 +102,14 @@ def items_of(prepared: Prepared, search: TreeSearch, first: bool) -> tuple[Keys,
     slots = tuple(slot for slot in prepared.columns.slots if slot.name in (*named, history))
     columns = prepared.columns.only(tuple(slot.name for slot in slots))
     lines, found = [columns.layout.scalar.index(name) for name in named], Items()
-    for split in prepared.splits:
-        for table in prepared.scan.read(split, columns.inputs, chunk_rows(ROWS)):
-            if table.num_rows:
-                found.add(encode(table, columns, with_labels=False), lines)
+    tables = (table for split in prepared.splits for table in prepared.scan.read(split, columns.inputs, chunk_rows(ROWS)))
+    rows = 0
+    for table in tables:
+        if table.num_rows:
+            found.add(encode(table, columns, with_labels=False), lines)
+        rows += table.num_rows
+        if most is not None and rows >= most:
+            break
     items = None if prepared.taking is None else prepared.taking.items
     if items is not None and {name.lower() for name in columns.only(named).inputs} <= {n.lower() for n in items.schema.names}:
         found.add(encode(items.rows(columns.only(named).inputs), columns.only(named), with_labels=False), lines)
