@@ -21,8 +21,9 @@ from xpsql.platform.errors import OptionError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.metrics.validations import Validated
 from xpsql.platform.training.monitor import Monitor
+from xpsql.platform.training.online import cost
 from xpsql.platform.training.online.planting import tree_of
-from xpsql.platform.trees.tree import node_keys
+from xpsql.platform.trees.tree import Tree, node_keys
 
 USERS, ITEMS, KINDS = 300, 120, 6
 TDM = "tdm (item = (item, kind), history = (had), dim = 16, hidden = (8), beam = {beam}, tree = '{tree}')"
@@ -96,6 +97,20 @@ def test_new_items_get_leaves_and_are_found_and_old_ones_keep_theirs(session: xp
     items = f"(SELECT DISTINCT item, kind FROM {new})"
     assert recall(session, "narrow", 14, items, f"(SELECT had, item FROM {new})") > 0.6
     assert recall(session, "narrow") > before - 0.1
+
+
+def test_explain_learns_from_a_sample_with_a_tree_of_its_items(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one, every leaf of a batch would be contrasted with all others."""
+    trees: list[Tree | None] = []
+    measure = cost.stepped
+    monkeypatch.setattr(cost, "stepped", lambda prepared, batches: [trees.append(prepared.tree), measure(prepared, batches)][1])
+    query, settings = (
+        "SELECT had, item, kind FROM log WHERE NOT last",
+        "WITH (batch_size = 128, workers = 1, share = (had AS item))",
+    )
+    session.sql(f"EXPLAIN TRAIN MODEL none USING {TDM.format(beam=24, tree='category')} {settings} AS {query}")
+    session.sql(f"EXPLAIN CONTINUE MODEL narrow AS {query}")
+    assert [len(tree.keys) for tree in trees if tree is not None] == [ITEMS, ITEMS]
 
 
 def test_items_in_no_leaf_are_reported_and_not_found(session: xpsql.Session) -> None:
