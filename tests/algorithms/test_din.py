@@ -94,15 +94,26 @@ def test_padding_has_no_weight() -> None:
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("activation", "grouped"), [("relu", False), ("dice", False), ("dice", True)])
-def test_weights_and_gradients_are_the_same_however_many_elements_are_there(activation: str, grouped: bool) -> None:
-    width, batch, length = 4, 64, 64  # FEWEST places
-    attention = Attention("attention", 1, width, (8, 4), ("dice", activation), softmax=True)
+@pytest.mark.parametrize(
+    ("activation", "grouped", "width", "hidden"),
+    [
+        ("relu", False, 4, (8, 4)),
+        ("dice", False, 4, (8, 4)),
+        ("dice", True, 4, (8, 4)),
+        ("dice", True, 18, (64, 33)),  # several vectors of a processor in a layer
+    ],
+)
+def test_weights_and_gradients_are_the_same_however_many_elements_are_there(
+    activation: str, grouped: bool, width: int, hidden: tuple[int, int]
+) -> None:
+    batch, length = 64, 64  # FEWEST places
+    attention = Attention("attention", 1, width, hidden, ("dice", activation), softmax=True)
     random = np.random.default_rng(5)
-    parameters = {spec.name: jnp.asarray(random.normal(size=spec.shape), jnp.float32) for spec in attention.specs}
+    drawn = {spec.name: random.normal(size=spec.shape) / np.sqrt(spec.shape[0]) for spec in attention.specs}
+    parameters = {name: jnp.asarray(values, jnp.float32) for name, values in drawn.items()}
     target, weights = (random.normal(size=shape).astype(np.float32) for shape in ((batch, width), (batch, length)))
     owner = jnp.asarray(np.sort(random.integers(0, batch, batch)), jnp.int32) if grouped else None  # some groups are of nobody
-    vectors, shares = (random.normal(size=(batch, length, n)).astype(np.float32) for n in (width, 8))
+    vectors, shares = (random.normal(size=(batch, length, n)).astype(np.float32) for n in (width, hidden[0]))
 
     def total(parameters: Parameters, target: jax.Array, vectors: jax.Array, shares: jax.Array, mask: jax.Array) -> jax.Array:
         return (attention.weights(parameters, target, Attended(vectors, shares, mask, owner)) * weights).sum()
