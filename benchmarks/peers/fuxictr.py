@@ -1,10 +1,13 @@
-"""FuxiCTR's DIN and DIEN on the rows of `benchmarks.interests`: python -m benchmarks.peers.fuxictr RESULTS LOG SEEDS ZOO.
+"""FuxiCTR's DIN or DIEN on the rows of `benchmarks.interests`: python -m benchmarks.peers.fuxictr RESULTS LOG SEEDS ZOO KIND.
 
 ZOO is a folder with `DIN.py` and `DIEN.py`, as `model_zoo/*/src` of FuxiCTR's repository has them; its package does not. Needs
 PyTorch, fuxictr 2.3.10, pyarrow and scikit-learn, in an environment of their own. Vectors of 16 elements, attention of 64-32,
-layers of 128-64. What else is set is the best of TRIALS on 20,000 rows to learn from, by the AUC of the last fifth of these, of
-the better of two passes; a trial is a line of `fuxictr-search.jsonl` beside RESULTS, so a search that was stopped goes on. Then
-the test AUC after each of two passes, a line for each seed. Steps are FuxiCTR's own, batches are cut from arrays in memory.
+layers of 128-64. What else is set is searched for on 50,000 rows to learn from, by the AUC of the last fifth of these: each of
+CHANGES on top of the best before it, until half an hour of CPU is used up. Passes are as FuxiCTR's own training has them: after
+one that is no better the rate is a tenth, after two such it ends, and the best one counts. A trial is a line of
+`fuxictr-search.jsonl` beside RESULTS, so a search that was stopped goes on. Then all rows are learned from by the best
+settings, in the passes and with the rates of its trial, and two passes at least: the test AUC after each, a line for each seed.
+Steps are FuxiCTR's own, batches are cut from arrays in memory.
 
 `python -m benchmarks.peers.fuxictr PARQUET LOG speed ZOO KIND` learns one pass of a file in batches of 256 and predicts
 nothing: for the CPU seconds of a whole process.
@@ -25,18 +28,23 @@ import pyarrow.parquet as pq
 
 from benchmarks.peers.interests import FIELDS, LONGEST, encoded
 
-SEARCHED = 20_000
+SEARCHED, SECONDS, PASSES, PATIENCE = 50_000, 1800, 10, 2
+NOT_FUXICTRS = ("batch_size", "softmax", "bilinear", "shuffled")
 Arrays = dict[str, np.ndarray[Any, Any]]
 PLAIN: dict[str, object] = {"learning_rate": 1e-3, "batch_size": 256}
-TRIALS = [
-    PLAIN,
-    {"learning_rate": 5e-4, "batch_size": 256},
+CHANGES: list[dict[str, object]] = [
+    {},
+    {"learning_rate": 5e-4},
+    {"learning_rate": 2e-3},
     {"learning_rate": 5e-3, "batch_size": 1024},
-    {**PLAIN, "net_dropout": 0.2},
-    {**PLAIN, "batch_norm": True},
-    {**PLAIN, "embedding_regularizer": 1e-5},
-    {**PLAIN, "embedding_regularizer": 1e-3},
-    {**PLAIN, "softmax": True},
+    {"softmax": True},
+    {"embedding_regularizer": 1e-5},
+    {"embedding_regularizer": 1e-4},
+    {"embedding_regularizer": 1e-3},
+    {"batch_norm": True},
+    {"net_dropout": 0.2},
+    {"attention_dropout": 0.2},
+    {"shuffled": True},
 ]
 
 
@@ -63,7 +71,12 @@ def model_of(kind: str, log: str, sizes: dict[str, int], settings: dict[str, Any
     own: dict[str, Any] = (
         {"din_use_softmax": "softmax" in settings, "attention_hidden_activations": "Dice"}
         if kind == "DIN"
-        else {"dien_neg_seq_field": [], "attention_type": "din_attention", "attention_activation": "ReLU", "batch_norm": False}
+        else {
+            "dien_neg_seq_field": [],
+            "attention_type": "bilinear_attention" if "bilinear" in settings else "din_attention",
+            "attention_activation": "ReLU",
+            "batch_norm": False,
+        }
     )
     given: dict[str, Any] = {
         "dnn_hidden_units": [128, 64],
@@ -72,20 +85,20 @@ def model_of(kind: str, log: str, sizes: dict[str, int], settings: dict[str, Any
         **of,
         **own,
     }
-    given |= {name: value for name, value in settings.items() if name not in ("batch_size", "softmax")}
+    given |= {name: value for name, value in settings.items() if name not in NOT_FUXICTRS}
     rest = {"optimizer": "adam", "loss": "binary_crossentropy", "metrics": ["AUC"], "model_root": folder, "verbose": 0}
     model = getattr(module, kind)(columns, gpu=-1, **given, **rest)
     model._max_gradient_norm = 10.0
     return model
 
 
-def learn(model: Any, inputs: Arrays, labels: np.ndarray[Any, Any], batch_size: int) -> None:
-    """Learn one pass, in the order of the rows."""
+def learn(model: Any, inputs: Arrays, labels: np.ndarray[Any, Any], batch_size: int, order: Any = None) -> None:
+    """Learn one pass, in the order of the rows or another one."""
     import torch
 
     model.train()
     for start in range(0, len(labels), batch_size):
-        part = slice(start, start + batch_size)
+        part = slice(start, start + batch_size) if order is None else order[start : start + batch_size]
         batch = {name: torch.from_numpy(values[part]) for name, values in inputs.items()}
         model.train_step({**batch, "label": torch.from_numpy(labels[part])})
 
@@ -102,22 +115,41 @@ def predicted(model: Any, inputs: Arrays) -> np.ndarray[Any, Any]:
     return np.concatenate(found)
 
 
-def aucs(kind: str, log: str, data: Any, settings: dict[str, Any], zoo: Path, seed: int, epochs: int = 2) -> dict[str, Any]:
-    """Learn; return the AUC of all rows to test on after each pass, the mean AUC of users, and CPU seconds."""
+def worse(found: list[float]) -> bool:
+    """Whether the last pass is no better than those before it, after which FuxiCTR takes a tenth of the rate."""
+    return len(found) > 1 and found[-1] < max(found[:-1]) + 1e-6
+
+
+def ended(found: list[float]) -> bool:
+    return len(found) - int(np.argmax(found)) > PATIENCE
+
+
+def aucs(
+    kind: str, log: str, data: Any, settings: dict[str, Any], zoo: Path, seed: int, trial: list[float] | None = None
+) -> dict[str, Any]:
+    """Learn, in the passes and with the rates of a trial that is given; return the AUC of all rows to test on after each pass,
+    the mean AUC of users, and CPU seconds."""
     import torch
     from sklearn.metrics import roc_auc_score
 
     (train, labels), (test, truth), users, sizes = data
     torch.manual_seed(seed)
+    random = np.random.default_rng(seed)
     found: dict[str, Any] = {"auc": [], "gauc": []}
     began = time.process_time()
+    passes = PASSES if trial is None else max(2, int(np.argmax(trial)) + 1)
     with tempfile.TemporaryDirectory() as folder:
         model = model_of(kind, log, sizes, settings, zoo, folder)
-        for _ in range(epochs):
-            learn(model, train, labels, settings["batch_size"])
+        for at in range(1, passes + 1):
+            order = random.permutation(len(labels)) if "shuffled" in settings else None
+            learn(model, train, labels, settings["batch_size"], order)
             scores = predicted(model, test)
             found["auc"].append(float(roc_auc_score(truth, scores)))
             found["gauc"].append(by_user(users, truth, scores))
+            if trial is None and ended(found["auc"]):
+                break
+            if worse(found["auc"] if trial is None else trial[:at]):
+                model.lr_decay()
     return {**found, "seconds": time.process_time() - began}
 
 
@@ -146,23 +178,36 @@ def add(path: Path, line: dict[str, object]) -> None:
         file.write(json.dumps(line) + "\n")
 
 
+def changes(kind: str) -> list[dict[str, object]]:
+    """Return those of CHANGES that a kind has: DIEN's attention has its softmax, and another form."""
+    return [{"bilinear": True} if kind == "DIEN" and "softmax" in change else change for change in CHANGES]
+
+
 def searched(kind: str, log: str, data: Any, zoo: Path, trials: Path) -> dict[str, Any]:
-    """Return the best settings of those tried, each at most once."""
+    """Return the best trial."""
     (train, labels), _, _, sizes = data
     rows = min(SEARCHED, len(labels))
     cut, users = rows * 4 // 5, train["user"]
     first, last = slice(0, cut), slice(cut, rows)
     own = (part_of(train, first), labels[first]), (part_of(train, last), labels[last]), users[last], sizes
-    done = {json.dumps(one["settings"]): one for one in lines_of(trials) if (one["log"], one["kind"]) == (log, kind)}
-    for settings in TRIALS:
-        if (name := json.dumps(settings)) not in done and not (kind == "DIEN" and "softmax" in settings):
-            done[name] = {"log": log, "kind": kind, "settings": settings, **aucs(kind, log, own, settings, zoo, 1)}
-            add(trials, done[name])
-    best: dict[str, Any] = max(done.values(), key=lambda one: max(one["auc"]))["settings"]
+    key = {"log": log, "kind": kind, "rows": rows}
+    before = [one for one in lines_of(trials) if key.items() <= one.items()]
+    best: dict[str, Any] = {"settings": PLAIN, "auc": [0.0]}
+    seconds = 0.0
+    for change in changes(kind):
+        settings = {**best["settings"], **change}
+        trial = next((one for one in before if one["settings"] == settings), None)
+        if trial is None:
+            if seconds > SECONDS:
+                break
+            trial = {**key, "settings": settings, **aucs(kind, log, own, settings, zoo, 1)}
+            add(trials, trial)
+        seconds += trial["seconds"]
+        best = max(best, trial, key=lambda one: max(one["auc"]))
     return best
 
 
-def main(results: Path, log: str, seeds: int, zoo: Path) -> None:
+def main(results: Path, log: str, seeds: int, zoo: Path, kind: str) -> None:
     import torch
 
     torch.set_num_threads(1)
@@ -173,12 +218,11 @@ def main(results: Path, log: str, seeds: int, zoo: Path) -> None:
     labels = [table["label"].to_numpy().copy() for table in tables]
     data = (inputs[0], labels[0]), (inputs[1], labels[1]), inputs[1]["user"], sizes
     done = {(one["log"], one["model"], one["seed"]) for one in lines_of(results)}
-    for kind in ("DIN", "DIEN"):
-        best = searched(kind, log, data, zoo, results.with_name("fuxictr-search.jsonl"))
-        for seed in range(1, seeds + 1):
-            if (log, name := f"FuxiCTR {kind}", seed) not in done:
-                found = aucs(kind, log, data, best, zoo, seed)
-                add(results, {"log": log, "model": name, "seed": seed, "settings": best, **found})
+    best = searched(kind, log, data, zoo, results.with_name("fuxictr-search.jsonl"))
+    for seed in range(1, seeds + 1):
+        if (log, name := f"FuxiCTR {kind}", seed) not in done:
+            found = aucs(kind, log, data, best["settings"], zoo, seed, best["auc"])
+            add(results, {"log": log, "model": name, "seed": seed, "settings": best["settings"], **found})
 
 
 def speed(path: Path, log: str, zoo: Path, kind: str) -> None:
@@ -197,4 +241,4 @@ if __name__ == "__main__":
     if sys.argv[3] == "speed":
         speed(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[4]), sys.argv[5])
     else:
-        main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+        main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5])
