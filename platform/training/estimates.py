@@ -28,8 +28,6 @@ STATISTICS_BYTES = 22
 FEATURE_ROWS = 32_768
 NUMBERS = 1 << 16  # of slots
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
-SAMPLED_SECONDS = 0.8
-"""So long batches of a sample are learned from."""
 
 
 class Cost(NamedTuple):
@@ -100,6 +98,7 @@ def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder:
     where that saves too little."""
     tables = (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS) if table.num_rows)
     for table in tables:
+        table = table[:FEATURE_ROWS]
         runs = encoder.compacted(encoder.scored(table)).runs
         if runs is None:
             return None

@@ -16,13 +16,15 @@ from ...input.timing import Clock, Compiled
 from ...ps.client import LocalClient
 from ...ps.messages import BatchId
 from ..compiled import compilations, share_work
-from ..estimates import SAMPLED_SECONDS, Cost, estimated_bytes, estimated_features
+from ..estimates import Cost, estimated_bytes, estimated_features
 from ..prepared import Prepared
 from ..row_files.rows import new_shard
 from .planting import with_tree_of_sample
 from .worker import Worker
 
 MOST = 32
+SAMPLE_SECONDS, LEAST_SECONDS = 1.5, 0.1
+"""So long a sample is read and learned from, and so long at least after its first batch, which may take long to compile."""
 AT_ONCE = 0.5
 """The part of the shorter of reading and learning that does not overlap with the longer one where both have a core."""
 FOUND_SECONDS = 0.02
@@ -33,7 +35,8 @@ NEW_ROW_SECONDS, BYTE_SECONDS = 1.5e-7, 4e-9
 
 def cost(prepared: Prepared) -> Cost:
     """Return the cost of a pass, from a sample of its first batches. They are learned from twice: once to compile the programs,
-    and again, as long as there is time, to measure."""
+    and again to measure, as many as there is time for."""
+    deadline = time.perf_counter() + SAMPLE_SECONDS
     share_work(cores())
     prepared = with_tree_of_sample(prepared)
     features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
@@ -43,7 +46,7 @@ def cost(prepared: Prepared) -> Cost:
         return Cost(0.0, features, size)
     rows = sum(split.rows for split in prepared.splits)
     number = sum(-(-split.rows // prepared.batch_size) for split in prepared.splits)
-    steps, begin = stepped(prepared, batches)
+    steps, begin = stepped(prepared, batches, deadline)
     reading, learning = seconds * rows / sampled, number * fmean(steps)
     shorter, longer = sorted((reading, learning))
     once = begin + features * NEW_ROW_SECONDS + size * BYTE_SECONDS
@@ -78,9 +81,9 @@ def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:
     return found, sum(seconds for seconds, _ in counted), sum(rows for _, rows in counted)
 
 
-def stepped(prepared: Prepared, batches: list[Batch]) -> tuple[list[float], float]:
-    """Learn from batches twice, and return the seconds that each took the second time, of those that there was time for; and
-    what all took more the first time, without compilation: programs are traced, and found."""
+def stepped(prepared: Prepared, batches: list[Batch], deadline: float) -> tuple[list[float], float]:
+    """Learn from batches twice, and return the seconds that each took the second time, of those that there was time for before
+    the deadline; and what all took more the first time, without compilation: programs are traced, and found."""
     shard = new_shard(prepared.recipe, 0, 1, prepared.columns, 0)
     shard.watermarks = None  # the same batches come again
     ends: list[float] = []
@@ -94,9 +97,12 @@ def stepped(prepared: Prepared, batches: list[Batch]) -> tuple[list[float], floa
     )
     compiled, begun = Compiled(), time.perf_counter()
     with compilations(lambda seconds: compiled.add(max(0.0, seconds - FOUND_SECONDS))):
-        worker.learn(batches, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
+        # half of the time after the first batch, as all are learned from again
+        worker.learn(
+            batches, lambda: not ends or ends[-1] < max(ends[0] + LEAST_SECONDS, (ends[0] + deadline) / 2), paced=False
+        )
     first, warm = ends[-1] - begun - compiled.seconds, batches[: len(ends)]
     ends[:] = [time.perf_counter()]
-    worker.learn(warm, lambda: len(ends) < 2 or ends[-1] < ends[0] + SAMPLED_SECONDS, paced=False)
+    worker.learn(warm, lambda: ends[-1] < max(ends[0] + LEAST_SECONDS, deadline), paced=False)
     steps = [stop - start for start, stop in pairwise(ends)]
     return steps, max(0.0, first - len(warm) * fmean(steps))
