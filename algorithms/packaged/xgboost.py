@@ -6,19 +6,23 @@ import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...platform.errors import LostError, OptionError, StatementError, Subject, TrainingError
+from ...platform.errors import LostError, ModelError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import Part, option
 from ..base import Algorithm, Layout
 from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
 from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of
 from .learners import learned_by
 
+if TYPE_CHECKING:
+    from xgboost import Booster
+
 SUBJECT = Subject("USING", "xgboost")
 PEER_SECONDS = 600
+GROWN_BY = "grown_by"  # an attribute of the trees: the version of xgboost
 OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
 
 
@@ -74,7 +78,7 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     bins, these depend a little on who has which rows, as do the rows that `subsample` draws. CONTINUE is a warm start: it adds
     rounds, on the new data, as trees that are there are not learned again. The metrics of training are of the rows learned
     from. Of a label with classes each round grows a tree for each class. A note names the slots that `categories`
-    cuts.
+    cuts. A version needs the xgboost that grew it, or a newer one.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 
@@ -134,15 +138,17 @@ class XgboostLearner(Learner):
         parameters = {**self._parameters(), "seed": seed, "nthread": threads}
         with together(peers):
             data = xgboost.DMatrix(matrix.values, matrix.label, weight=weight, **described(matrix), nthread=threads)
-            model = xgboost.Booster(model_file=bytearray(before)) if before is not None else None
-            grown = xgboost.train(parameters, data, self._options.rounds, xgb_model=model)
+            grown = xgboost.train(
+                parameters, data, self._options.rounds, xgb_model=None if before is None else booster_of(before)
+            )
+            grown.set_attr(**{GROWN_BY: xgboost.__version__})
             return bytes(grown.save_raw("ubj"))
 
     def load(self, model: bytes) -> Predict:
         """See Learner."""
         import xgboost
 
-        booster = xgboost.Booster(model_file=bytearray(model))
+        booster = booster_of(model)
 
         def predict(matrix: Matrix) -> Any:
             return booster.predict(xgboost.DMatrix(matrix.values, **described(matrix)))
@@ -157,7 +163,7 @@ class XgboostLearner(Learner):
         """
         import xgboost
 
-        booster = xgboost.Booster(model_file=bytearray(model))
+        booster = booster_of(model)
 
         def contributions(matrix: Matrix) -> Any:
             return booster.predict(xgboost.DMatrix(matrix.values, **described(matrix)), pred_contribs=True)
@@ -166,17 +172,12 @@ class XgboostLearner(Learner):
 
     def importance(self, model: bytes) -> Mapping[str, float]:
         """See Learner; what the splits by a column have gained in all."""
-        import xgboost
-
-        booster = xgboost.Booster(model_file=bytearray(model))
-        gains: Any = booster.get_score(importance_type="total_gain")
+        gains: Any = booster_of(model).get_score(importance_type="total_gain")
         return dict(gains)
 
     def portable(self, model: bytes) -> PackageFile:
         """See Learner; as XGBoost's JSON."""
-        import xgboost
-
-        return PackageFile("model.xgboost.json", bytes(xgboost.Booster(model_file=bytearray(model)).save_raw("json")))
+        return PackageFile("model.xgboost.json", bytes(booster_of(model).save_raw("json")))
 
     def _parameters(self) -> dict[str, Any]:
         own = self._options
@@ -192,6 +193,29 @@ class XgboostLearner(Learner):
             "lambda": own.l2,
             "max_bin": own.bins,
         }
+
+
+def booster_of(model: bytes) -> Booster:
+    """Return the trees of a version.
+
+    Raises:
+        ModelError: a newer xgboost has grown them, whose files this one may misread without an error.
+    """
+    import xgboost
+
+    booster = xgboost.Booster(model_file=bytearray(model))
+    grown, here = booster.attr(GROWN_BY), xgboost.__version__
+    if grown is not None and release(grown) > release(here):
+        raise ModelError(
+            f"XGBoost {grown} grew these trees, and {here}, which is installed, may misread them. "
+            f"Install xgboost {grown} or newer."
+        )
+    return booster
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version that stand for the format of its files: major and minor."""
+    return tuple(map(int, version.split(".")[:2]))
 
 
 @contextmanager
