@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.sparks import SPARK_3
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError
 
@@ -54,7 +55,8 @@ def test_a_value_of_another_type_is_told_with_its_column_and_row(session: xpsql.
     prices = [*(["1"] * 17), "n/a", *(["2"] * 12)]
     pq.write_table(pa.table({"id": range(30), "price": prices, "label": [0, 1] * 15}), tmp_path / "log.parquet")
     session.sql(f"CREATE TEMP VIEW log AS SELECT * FROM parquet.`{tmp_path}/log.parquet`")
-    for query, message, place in CASES:
+    cases = [case for case in CASES if "::" not in case[0] or session.engine.name != "spark" or not SPARK_3]  # which has no ::
+    for query, message, place in cases:
         with pytest.raises(StatementError) as caught:
             session.sql(query)
         assert message in caught.value.message, query

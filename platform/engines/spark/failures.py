@@ -31,6 +31,10 @@ SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
 CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>(?!\S+\.DefaultSource$).+)$", re.MULTILINE)  # no class sought
 READING = re.compile(r"\bfile (?P<path>[a-z0-9]+:/.+?)\.\s")  # of the exception around the cause
 NUMBER = re.compile(r"(?<=\d)(?:BD|[LSYDF])$")  # what Spark writes after one
+UNCAST = re.compile(  # Spark 3 has no parameters of what fails in tasks
+    r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\] The value (?P<value>.*?) of the type "[^"]+" cannot be cast to "(?P<kind>[^"]+)"',
+    re.DOTALL,
+)
 JAVA_CLASS = re.compile(r"^(?:An error occurred while calling \S+\s*: )?(?:[\w.$]+(?:Exception|Error): )+")
 STACK = re.compile(r"\n\n|\n\tat |\nDriver stacktrace:")
 TRACEBACK = "Traceback (most recent call last):"
@@ -76,7 +80,10 @@ def explained(statement: RewrittenStatement, relations: Callable[[], Iterable[st
             raise ModelError(unwritten["message"].strip()) from error
         raise explain(error, statement, relations) from error
     except Py4JJavaError as error:
-        raise StatementError(missing(str(error)) or f"The query failed: {plain(root_cause(str(error)))}") from error
+        said = str(error)
+        if found := UNCAST.search(said):
+            raise StatementError(uncast(found["value"], found["kind"])) from error
+        raise StatementError(missing(said) or f"The query failed: {plain(root_cause(said))}") from error
 
 
 @contextmanager
@@ -116,8 +123,7 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
             return absent("table or view", args["relationName"], relations(), position)
         case ["CAST_INVALID_INPUT" | "CAST_OVERFLOW"]:
             given = str((error.getMessageParameters() or {}).get("expression") or args["value"])
-            value = given[1:-1] if given.startswith("'") else NUMBER.sub("", given)
-            return StatementError(bad_value(value, args["targetType"]), position)
+            return StatementError(uncast(given, args["targetType"]), position)
         case ["UNSUPPORTED_GENERATOR" | "UDTF_ALIAS_NUMBER_MISMATCH" | "WRONG_NUM_ARGS" | "DATATYPE_MISMATCH" as what, *why]:
             if found := misused(what, why, args, statement):
                 return StatementError(found[0], position or find_word(statement.written, found[1]))
@@ -150,6 +156,11 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
         case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in args.get("paths", MANIFEST):
             return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
     return StatementError(missing(str(error)) or f"The query failed: {plain(str(error))}", position)
+
+
+def uncast(given: str, kind: str) -> str:
+    """Return the message about a value, as Spark writes it, that cannot be cast to a type."""
+    return bad_value(given[1:-1] if given.startswith("'") else NUMBER.sub("", given), kind)
 
 
 def misused(what: str, why: list[str], args: dict[str, str], statement: RewrittenStatement) -> tuple[str, str] | None:
