@@ -113,6 +113,7 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
     """Return a failure of Spark in our words."""
     args = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
     position = position_of(error, statement)
+    cause = str(getattr(error, "_cause", None) or getattr(error, "cause", ""))  # Spark 3
     match condition_of(error).split("."):
         case ["UNRESOLVED_COLUMN", *_]:
             near = [bare(name) for name in args.get("proposal", "").split(", ") if name]
@@ -146,7 +147,7 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
             return StatementError(gone("A table of the statement"), position)
         case ["PATH_NOT_FOUND"]:
             return StatementError(f"The path {args['path']} does not exist. Check its spelling.", position)
-        case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"] if lacked := missing(str(getattr(error, "_cause", ""))):
+        case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY" | "UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY"] if lacked := missing(cause):
             return StatementError(lacked, position)
         case ["FAILED_TO_CREATE_PLAN_FOR_DIRECT_QUERY"]:
             kind = args["dataSourceType"]
