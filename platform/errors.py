@@ -77,9 +77,16 @@ class XpsqlError(Exception):
 
     Attributes:
         script: the statements that ran, where a session knows them.
+        position: where in the script, if known.
     """
 
     script = ""
+    position: Position | None = None
+
+    @property
+    def told(self) -> str:
+        """The message without the position."""
+        return str(self)
 
     def described(self, script: str, file: str = "") -> list[str]:
         """Return the lines that people read: the message, notes, and the line of a script with carets under what is wrong.
@@ -88,7 +95,15 @@ class XpsqlError(Exception):
             script: what ran, or an empty string.
             file: its name, or an empty string.
         """
-        return [f"Error{f' ({file})' if file else ''}: {self}", *getattr(self, "__notes__", [])]
+        if self.position is None:
+            where, lines = file, []
+        else:
+            from .excerpts import excerpt
+
+            line, column, text = self.position
+            where = ", ".join(filter(None, (file, f"line {line}, column {column}")))
+            lines = excerpt(script, line, column, text)
+        return [f"Error{f' ({where})' if where else ''}: {self.told}", *getattr(self, "__notes__", []), *lines]
 
     def _render_traceback_(self) -> list[str]:
         """Return what IPython and Jupyter show in place of a traceback, which would be of xpsql's own code."""
@@ -102,7 +117,6 @@ class StatementError(XpsqlError):
 
     Attributes:
         message: what was expected, what came, what to do; without the position.
-        position: where in the statement or script, if known.
         subject: what of the statement it is about, if known; its place becomes the position where there is none.
     """
 
@@ -113,16 +127,9 @@ class StatementError(XpsqlError):
         where = f" (line {position.line}, column {position.column}, at {brief(position.text)!r})" if position else ""
         super().__init__(message + where)
 
-    def described(self, script: str, file: str = "") -> list[str]:
-        if self.position is None:
-            where, lines = file, []
-        else:
-            from .excerpts import excerpt
-
-            line, column, text = self.position
-            where = ", ".join(filter(None, (file, f"line {line}, column {column}")))
-            lines = excerpt(script, line, column, text)
-        return [f"Error{f' ({where})' if where else ''}: {self.message}", *getattr(self, "__notes__", []), *lines]
+    @property
+    def told(self) -> str:
+        return self.message
 
     def at(self, position: Position | None) -> Self:
         """Return this error with another position."""
@@ -138,7 +145,15 @@ class NotAvailableError(StatementError):
 
 
 class ModelError(XpsqlError):
-    """A model or version that is absent, busy, damaged, or written by a newer xpsql."""
+    """A model or version that is absent, busy, damaged, or written by a newer xpsql.
+
+    Attributes:
+        model: the name of the model, where it is one that a statement can name; its place there becomes the position.
+    """
+
+    def __init__(self, message: str, model: str | None = None) -> None:
+        self.model = model
+        super().__init__(message)
 
 
 class CheckpointError(XpsqlError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .engines import ENGINES
 from .engines.base import INTERNAL
 from .engines.kind import EngineKind
-from .errors import StatementError, Subject, XpsqlError, brief, suggestion
+from .errors import ModelError, StatementError, Subject, XpsqlError, brief, suggestion
 from .local import local_path
 from .model import Model
 from .options import Value, parse
@@ -145,8 +145,11 @@ class Session:
             message = f"Cannot read or write{named}: {error.strerror or error}. Check the disk, then run the statement again."
             raise StatementError(message, step.position) from error
         except XpsqlError as error:
-            line, column, text = step.position
-            error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
+            if isinstance(error, ModelError):
+                error.position = step.place_of(error.model)
+            if error.position is None:
+                line, column, text = step.position
+                error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
             raise
 
     def check_open(self) -> None:

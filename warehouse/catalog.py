@@ -123,7 +123,7 @@ class Catalog:
                 return version
         if number is None:
             return found[-1]
-        raise ModelError(f"Model {name} has no version {number}. Versions: {listed(found)}.")
+        raise ModelError(f"Model {name} has no version {number}. Versions: {listed(found)}.", name)
 
     def version(self, name: str, number: int | None = None) -> Version:
         """Return a version that can be used: the one of that number, or the one served.
@@ -135,11 +135,12 @@ class Catalog:
         manifest = version.manifest
         if number is None and not version.served:
             remedy = REMEDIES[manifest.status].format(name=name, number=version.number, error=manifest.error)
-            raise ModelError(f"Model {name} has no version that is ready. Versions: {listed(self.versions(name))}. {remedy}")
+            others = listed(self.versions(name))
+            raise ModelError(f"Model {name} has no version that is ready. Versions: {others}. {remedy}", name)
         if manifest.status not in COMMITTED:
             why = f": {manifest.error.rstrip('.')}." if manifest.error else "."
             others = listed(self.versions(name))
-            raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {others}.")
+            raise ModelError(f"Version {number} of model {name} is {manifest.status}, not ready{why} Versions: {others}.", name)
         return version
 
     def residence(self, name: str) -> Residence:
@@ -169,11 +170,12 @@ class Catalog:
             return version
         raise ModelError(
             f"Model {name} has no training to resume: versions {listed(found)}. Only one that was interrupted after it had "
-            "begun to learn, and before another TRAIN or CONTINUE of the model, can be resumed."
+            "begun to learn, and before another TRAIN or CONTINUE of the model, can be resumed.",
+            name,
         )
 
     def _folder(self, name: str) -> Path:
         return self.folder / folder_name(name)
 
     def _unknown(self, name: str) -> ModelError:
-        return ModelError(f"There is no model {name}.{suggestion(name, self.names())}")
+        return ModelError(f"There is no model {name}.{suggestion(name, self.names())}", name)

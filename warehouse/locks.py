@@ -147,5 +147,5 @@ def busy(path: Path, model: str) -> ModelError:
     with contextlib.suppress(OSError, ValueError):
         note = json.loads(path.read_text())
         who = f"process {note['process']} since {note['since']}"
-        return ModelError(f"Model {model} is being {note['doing']} by {who}. Wait until it ends, or end that process.")
-    return ModelError(f"Model {model} is being changed by another process. Wait until it ends.")
+        return ModelError(f"Model {model} is being {note['doing']} by {who}. Wait until it ends, or end that process.", model)
+    return ModelError(f"Model {model} is being changed by another process. Wait until it ends.", model)

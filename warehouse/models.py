@@ -163,7 +163,8 @@ class Models(Catalog):
             return self.version(name, manifest.parent)
         if not replace and self.exists(name):
             raise ModelError(
-                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data."
+                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data.",
+                name,
             )
         return None
 
@@ -198,7 +199,7 @@ class Models(Catalog):
                 self._sweep(folder)
                 left = version_numbers(folder)
                 if number not in left:
-                    raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.")
+                    raise ModelError(f"Model {name} has no version {number}. Versions: {', '.join(map(str, left))}.", name)
                 self._check_unneeded(name, number)
                 interrupted = self._interrupted(name, number)
                 remove_version(folder / f"v{number}", [v for v in self.present(name) if v.number != number])
@@ -264,7 +265,8 @@ class Models(Catalog):
         if (heir := next(waiting, None)) is not None:
             raise ModelError(
                 f"Version {heir} of model {name}, whose training was interrupted, goes on from version {number}. RESUME MODEL "
-                f"{name} first, or DROP MODEL {name} VERSION {heir}."
+                f"{name} first, or DROP MODEL {name} VERSION {heir}.",
+                name,
             )
 
     def _interrupted(self, name: str, number: int | None) -> list[tuple[Manifest, Path]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..engines.spark_sql.lexer import VARIABLE, Token, tokenize
@@ -26,6 +27,14 @@ class Step(NamedTuple):
     command: Command
     position: Position
     text: Passage
+
+    def place_of(self, model: str | None) -> Position | None:
+        """Return where it names a model, if it does."""
+        tokens = tokenize(self.text)
+        for before, token in pairwise(tokens):
+            if before.text.upper() == "MODEL" and token.kind in ("word", "quoted") and token.name == model:
+                return self.text.position(token.start, token.text)
+        return None
 
 
 def parse_script(

@@ -108,11 +108,14 @@ def test_results_before_a_failed_statement_are_written(xpsql: Command) -> None:
     assert result.stderr.startswith("Error (line 1, column 30): There is no table nowhere.\n")
 
 
-def test_an_unknown_model_names_its_statement(xpsql: Command) -> None:
+def test_an_unknown_model_is_pointed_at(xpsql: Command) -> None:
     result = xpsql("sql", "CONTINUE MODEL absent AS SELECT 1 AS label")
     assert result.exit_code == 1
-    assert "absent" in result.stderr.splitlines()[0]
-    assert result.stderr.splitlines()[1] == "In the statement at line 1, column 1: CONTINUE MODEL absent AS SELECT 1 AS label"
+    assert result.stderr.splitlines() == [
+        "Error (line 1, column 16): There is no model absent. Valid: none.",
+        "    1 | CONTINUE MODEL absent AS SELECT 1 AS label",
+        "      | " + " " * 15 + "^" * 6,
+    ]
 
 
 def test_an_error_that_is_not_ours_is_one_line_unless_debugging(xpsql: Command) -> None:

@@ -38,7 +38,7 @@ def double(session: Session, call: Call) -> Pending:
 
 def name(session: Session, call: Call) -> pa.Table:
     if call.model == "absent":
-        raise ModelError("There is no model absent.")
+        raise ModelError("There is no model absent.", "absent")
     return pa.table({"model": [call.model], "version": pa.array([call.version], pa.int64())})
 
 
@@ -176,10 +176,10 @@ def test_the_engine_gets_the_rest_of_a_statement_as_written(session: Session) ->
     assert len(after) == 12
 
 
-def test_a_missing_model_names_the_statement(session: Session) -> None:
+def test_a_missing_model_has_its_place_in_the_script(session: Session) -> None:
     with pytest.raises(ModelError) as raised:
         session.sql("SELECT 1;\n  SELECT * FROM ML.NAME(MODEL absent)")
-    assert raised.value.__notes__ == ["In the statement at line 2, column 3: SELECT * FROM ML.NAME(MODEL absent)"]
+    assert raised.value.position == (2, 31, "absent")
 
 
 @pytest.mark.parametrize("kind", ["", "OR REPLACE ", "TEMPORARY ", "OR REPLACE TEMP ", "OR REPLACE GLOBAL TEMPORARY "])

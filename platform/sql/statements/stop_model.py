@@ -33,7 +33,8 @@ class StopModel:
             if not models.numbers(self.model):
                 models.versions(self.model)  # raises: there is no such model
             raise ModelError(
-                f"Model {self.model} has no resident training: none was started with PUBLISH EVERY, or it has ended."
+                f"Model {self.model} has no resident training: none was started with PUBLISH EVERY, or it has ended.",
+                self.model,
             )
         residence.ask(status.training)
         deadline = time.monotonic() + WAIT_SECONDS
@@ -41,7 +42,8 @@ class StopModel:
             if time.monotonic() > deadline:
                 raise ModelError(
                     f"Process {status.process} on {status.host}, which trains model {self.model}, was asked to stop, and "
-                    f"has not within {WAIT_SECONDS:.0f} s. SHOW MODELS says how far it is."
+                    f"has not within {WAIT_SECONDS:.0f} s. SHOW MODELS says how far it is.",
+                    self.model,
                 )
             time.sleep(POLL_SECONDS)
         return versions_table(models.present(self.model)[-1:], with_model=True)
