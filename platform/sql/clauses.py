@@ -256,6 +256,17 @@ def check_release(release: Condition | None, evaluated: bool, validated: bool, c
 
 
 @contextmanager
+def placing_subjects(given: Clauses) -> Iterator[None]:
+    """Place errors in the script at their subject; those that have a position keep it, which is the script's."""
+    try:
+        yield
+    except StatementError as error:
+        if error.position is not None or error.subject is None:
+            raise
+        raise error.at(place_of(error.subject, given)) from error.__cause__
+
+
+@contextmanager
 def placing(given: Clauses, query: Passage) -> Iterator[None]:
     """Place errors in the script: at their subject, or inside the query."""
     try:

@@ -64,7 +64,7 @@ def applied(
         if stream is None:
             with query.locating():
                 names = context.engine.schema(query.text).names
-            fitted.check(names, [item.name for item in fitted.items], f"version {plan.parent} of {plan.model}")
+                fitted.check(names, [item.name for item in fitted.items], f"version {plan.parent} of {plan.model}")
     head = query.inserted(fitted.head(passing), 0)
     around = head.joined(query, query.inserted(TAIL, len(query.text)))
     if stream is None:

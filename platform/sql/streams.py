@@ -134,7 +134,8 @@ def check_settings(stream: Streamed | None, settings: Settings, given: Clauses) 
     elif settings.until is None and "PUBLISH" not in given:
         raise StatementError(
             "Say how long the stream is learned, to what has arrived or without end: add WITH (until = 'available'), or "
-            "PUBLISH EVERY 10 MINUTES."
+            "PUBLISH EVERY 10 MINUTES.",
+            stream.passage.position(stream.passage.text.index(VIEW), "STREAM"),
         )
 
 

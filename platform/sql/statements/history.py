@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...engines.missing import absent
 from ...errors import ModelError, StatementError
 from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, event_file, link_events
 from ...input.streams.sources import opened
+from ...options import Value
 from .. import streams
 from ..base import Statement
 from ..clauses import read_publish
@@ -37,8 +39,8 @@ class CreateHistory:
     statement: str
     query: Query
     stream: streams.Streamed | None
-    partition: str
-    order: str
+    partition: Value
+    order: Value
     keep: int
     within: str | None
     every: float | None
@@ -46,8 +48,8 @@ class CreateHistory:
     def run(self, context: StatementContext) -> pa.Table:
         histories = StoredHistories(context.models.warehouse)
         definition = HistoryDefinition(
-            self.name, self.statement, self.query.passage.text, self.partition, self.order, self.values(context), self.keep,
-            self.within,
+            self.name, self.statement, self.query.passage.text, self.partition.value, self.order.value, self.values(context),
+            self.keep, self.within,
         )  # fmt: skip
         histories.create(definition)
         try:
@@ -68,19 +70,22 @@ class CreateHistory:
 
         schema = self.schema(context)
         kinds = {field.name.lower(): field.type for field in schema}
-        for name in (self.partition, self.order):
-            if name.lower() not in kinds:
-                raise StatementError(f"The query has no column {name}. It returns {', '.join(schema.names)}.")
-        user, time = kinds[self.partition.lower()], kinds[self.order.lower()]
+        for column in (self.partition, self.order):
+            if column.value.lower() not in kinds:
+                raise absent("column", column.value, schema.names, column.position)
+        by, order = self.partition.value, self.order.value
+        user, time = kinds[by.lower()], kinds[order.lower()]
         if not (pa.types.is_string(user) or pa.types.is_integer(user)):
-            raise StatementError(f"PARTITION BY takes a text or a whole number, {self.partition} is {type_words(user)}.")
+            message = f"PARTITION BY takes a text or a whole number, {by} is {type_words(user)}."
+            raise StatementError(message, self.partition.position)
         if not (pa.types.is_timestamp(time) or pa.types.is_date(time) or pa.types.is_integer(time)):
-            raise StatementError(f"ORDER BY takes a timestamp, date or whole number, {self.order} is {type_words(time)}.")
+            message = f"ORDER BY takes a timestamp, date or whole number, {order} is {type_words(time)}."
+            raise StatementError(message, self.order.position)
         if self.within is not None:
             age_in_units(self.within, time)
-        values = tuple(name for name in schema.names if name.lower() not in (self.partition.lower(), self.order.lower()))
+        values = tuple(name for name in schema.names if name.lower() not in (by.lower(), order.lower()))
         if not values:
-            raise StatementError(f"The query needs a column beside {self.partition} and {self.order}, to remember.")
+            raise StatementError(f"The query needs a column beside {by} and {order}, to remember.")
         return values
 
     def schema(self, context: StatementContext) -> pa.Schema:
@@ -274,9 +279,9 @@ def parse_create(cursor: Cursor) -> CreateHistory:
     query = Query.of(cursor.passage.cut(cursor.tokens[start].start, cursor.tokens[last - 1].end))
     cursor.index = last
     cursor.expect("PARTITION", "BY")
-    partition = cursor.identifier("a column")
+    partition = read_column(cursor)
     cursor.expect("ORDER", "BY")
-    order = cursor.identifier("a column")
+    order = read_column(cursor)
     cursor.expect("KEEP", "LAST")
     position, keep = cursor.position(), cursor.integer("a number of events")
     if not 1 <= keep <= MOST:
@@ -291,6 +296,11 @@ def parse_create(cursor: Cursor) -> CreateHistory:
     if (every := parse_every(cursor)) is not None and stream is None:
         raise StatementError("PUBLISH EVERY is for a history of a stream: SELECT ... FROM STREAM t.", position)
     return CreateHistory(name.lower(), cursor.span(first).text, query, stream, partition, order, keep, within, every)
+
+
+def read_column(cursor: Cursor) -> Value:
+    position = cursor.position()
+    return Value(cursor.identifier("a column"), position)
 
 
 def parse_refresh(cursor: Cursor) -> RefreshHistory:
