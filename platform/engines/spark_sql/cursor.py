@@ -36,6 +36,7 @@ class Cursor:
         self.passage = passage
         self.tokens = tokens
         self.index = 0
+        self._list_end = -1  # where the last list that was read ended; a comma would continue it
 
     @classmethod
     def of(cls, text: str) -> Cursor:
@@ -81,7 +82,8 @@ class Cursor:
         """
         for word in words:
             if not self.accept(word):
-                raise self.expected(word.upper() if word[0].isalpha() else repr(word))
+                what = word.upper() if word[0].isalpha() else repr(word)
+                raise self.expected(f"',' or {what}" if word == ")" and self.index == self._list_end else what)
 
     def identifier(self, what: str) -> str:
         """Read a name, plain or in backticks. `what` says what is expected here: "a model name"."""
@@ -177,6 +179,7 @@ class Cursor:
         items = [read()]
         while self.accept(","):
             items.append(read())
+        self._list_end = self.index
         return tuple(items)
 
     def closing(self) -> int:

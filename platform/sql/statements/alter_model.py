@@ -28,7 +28,8 @@ def parse(cursor: Cursor) -> Promote:
     cursor.expect("PROMOTE")
     if cursor.accept("LAST"):
         return Promote(model, None)
-    cursor.expect("VERSION")
+    if not cursor.accept("VERSION"):
+        raise cursor.expected("VERSION n or LAST")
     return Promote(model, cursor.integer("a version number"))
 
 
