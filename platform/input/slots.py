@@ -58,7 +58,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
     for role in (LABEL, IGNORE):
         if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
             raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.", subject=role)
-    check_ignored(found)
+    check_roles(found)
     labels = found[LABEL] if parent is None else continued_labels(found[LABEL], parent)
     classes = classes_in([schema.field(column) for column in found[LABEL]], wanted.multiclass, parent)
     for role in (LABEL, WEIGHT):
@@ -307,8 +307,8 @@ def roles_before(parent: Manifest) -> set[str | None]:
     return {*parent.labels, *parent.ignore, parent.weight, parent.time, parent.group, by}
 
 
-def check_ignored(roles: Mapping[Subject, Sequence[str]]) -> None:
-    """Refuse to ignore a column that is used in another role.
+def check_roles(roles: Mapping[Subject, Sequence[str]]) -> None:
+    """Refuse to ignore a column that is used in another role, and a label that is.
 
     Args:
         roles: their columns, IGNORE's among them.
@@ -320,6 +320,9 @@ def check_ignored(roles: Mapping[Subject, Sequence[str]]) -> None:
                     f"{IGNORE} and {role} both name {column!r}. Leave it out of IGNORE: a {role} is never learned from.",
                     subject=IGNORE,
                 )
+            if role != LABEL and column in roles[LABEL]:
+                message = f"{LABEL} and {role} both name {column!r}. Name another column in {role}, or leave {role} out."
+                raise StatementError(message, subject=role)
 
 
 def check_shared(slots: tuple[Slot, ...]) -> None:

@@ -58,6 +58,10 @@ CANNOT_RUN = [
         )
         for role in ("LABEL", "WEIGHT", "TIME", "GROUP")
     ),
+    *(
+        (f"TRAIN MODEL m USING xftrl {role} label IGNORE (ts) AS SELECT * FROM {{}}", f"LABEL and {role} both name 'label'")
+        for role in ("WEIGHT", "TIME", "GROUP")
+    ),
     ("TRAIN MODEL m USING xftrl LABEL label, LABEL IGNORE (ts) AS SELECT * FROM {}", "LABEL names label twice"),
     ("TRAIN MODEL m USING xftrl IGNORE (ts, item, ITEM) AS SELECT * FROM {}", "IGNORE names item twice"),
     ("TRAIN MODEL m USING xftrl AS SELECT label, user AS `(intercept)` FROM {}", "give that column another"),
