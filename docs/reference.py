@@ -15,7 +15,6 @@ from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.engines.duckdb.translation.functions import FUNCTIONS as SPARK_FUNCTIONS
 from xpsql.platform.engines.spark_sql.statements import FORMATS, RUNS
 from xpsql.platform.input.streams.sources import SOURCES
-from xpsql.platform.models.exports import FORMATS as EXPORT_FORMATS
 from xpsql.platform.models.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.lifetimes import feature_value
@@ -225,7 +224,6 @@ def statements() -> Iterator[str]:
         yield f"### {statement.name}\n"
         yield statement.help + "\n"
         yield fenced(statement.grammar)
-    yield f"Formats of `EXPORT ... FORMAT`: {', '.join(f.name for f in EXPORT_FORMATS)}.\n"
 
 
 def streams() -> Iterator[str]:

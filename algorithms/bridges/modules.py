@@ -18,7 +18,7 @@ from .base import Arrays, Bridged, check_float32, unknown_state
 from .constructor import arguments_of, parameters_of
 from .features import Features, FeatureValues
 from .pytorch import of_torch
-from .source import NETWORK
+from .source import CLASS
 
 
 def bridged(made: Any, features: Features, given: Mapping[str, Any], name: str) -> Bridged:
@@ -28,17 +28,14 @@ def bridged(made: Any, features: Features, given: Mapping[str, Any], name: str) 
         StatementError: it is none of the four kinds, has a parameter that is no float32, or state that changes.
         OptionError: its constructor does not take what is given.
     """
-    if isinstance(made, type) and issubclass(made, known("flax.nnx", "Module")):
-        return of_nnx(made, features, arguments_of(made, given, name))
-    if isinstance(made, type) and issubclass(made, known("equinox", "Module")):
-        return of_equinox(made, features, arguments_of(made, given, name))
-    if isinstance(made, type) and issubclass(made, known("torch.nn", "Module")):
-        return of_torch(made, features, arguments_of(made, given, name))
-    if not (callable(getattr(made, "init", None)) and callable(getattr(made, "apply", None))):
+    for package, of_module in MODULES.items():
+        if isinstance(made, type) and issubclass(made, known(package)):
+            return of_module(made, features, arguments_of(made, given, name))
+    if not has_functions(made):
         raise StatementError(
-            f"{name} is no network: expected a flax.nnx.Module, an equinox.Module, a torch.nn.Module, or functions "
-            "init(key, ...) and apply(parameters, x). Name one with class = 'Name'.",
-            subject=NETWORK._replace(option="class"),
+            f"{name} has no network: expected a flax.nnx.Module, an equinox.Module, a torch.nn.Module, or functions "
+            "init(key, ...) and apply(parameters, x).",
+            subject=CLASS,
         )
     if isinstance(made, ModuleType):
         arguments = arguments_of(made.init, given, f"init of {name}")
@@ -47,10 +44,19 @@ def bridged(made: Any, features: Features, given: Mapping[str, Any], name: str) 
     return of_functions(network.init, network.apply)
 
 
-def known(package: str, name: str) -> tuple[type, ...]:
-    """Return a class of a package that is loaded, to look for; the text loads its own, nothing else does."""
+def is_network(made: type) -> bool:
+    """Return whether a class is one of the four kinds."""
+    return has_functions(made) or any(issubclass(made, known(package)) for package in MODULES)
+
+
+def has_functions(made: Any) -> bool:
+    return callable(getattr(made, "init", None)) and callable(getattr(made, "apply", None))
+
+
+def known(package: str) -> tuple[type, ...]:
+    """Return the class Module of a package that is loaded, to look for; the text loads its own, nothing else does."""
     module = sys.modules.get(package)
-    return () if module is None else (getattr(module, name),)
+    return () if module is None else (module.Module,)
 
 
 def of_functions(init: Callable[..., Any], apply: Callable[..., Any]) -> Bridged:
@@ -167,6 +173,14 @@ def of_equinox(made: type, features: Features, arguments: Mapping[str, Any]) -> 
         return drawn
 
     return Bridged(shapes, start, scores)
+
+
+MODULES: Mapping[str, Callable[[type, Features, Mapping[str, Any]], Bridged]] = {
+    "flax.nnx": of_nnx,
+    "equinox": of_equinox,
+    "torch.nn": of_torch,
+}
+"""How the class Module of each package becomes a network."""
 
 
 def named(tree: Any) -> tuple[list[str], Any, dict[str, tuple[int, ...]]]:

@@ -24,7 +24,7 @@ from ..pools import PooledOptions
 from ..positions import places
 from .base import Bridged
 from .features import DRY_BATCH, Features, features_of, shaped, shapes_of, values_of
-from .modules import bridged
+from .modules import bridged, is_network
 from .source import NETWORK, SourceText, blaming_line, member, of_file, of_module
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ class NetworkOptions(PooledOptions):
 
     file: str | None = option(None, "the file that the network is in, whose text the model carries")
     module: str | None = option(None, "the module that it is in, in place of a file")
-    class_: str | None = option(None, "the network's class; by default the functions init and apply of the file")
+    class_: str | None = option(
+        None, "the network's class; by default the file's functions init and apply, or its only network"
+    )
     target: tuple[str, ...] = option((), "the categorical slots of what is offered, such as (item, category)")
     history: tuple[str, ...] = option(
         (), "the arrays of what the user had, the newest last; or one array of structs", role="sequence", length="length"
@@ -122,9 +124,9 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
     places(options.target, layout.scalar, NETWORK._replace(option="target"))
     source = SourceText(options.source, options.file or options.module or "<network>")
     features = features_of(layout, options.target, options.dim)
-    made = member(source, options.class_)
+    made = member(source, options.class_, is_network)
     with blaming_line(source):
-        net = bridged(made, features, dict(options.arguments), options.class_ or source.file)
+        net = bridged(made, features, dict(options.arguments), made.__name__ if isinstance(made, type) else source.file)
         like = floats(net), shapes_of(features)
         outputs = jax.eval_shape(net.apply, *like, shaped((2,), jnp.uint32))
         jax.eval_shape(lambda own, x: net.apply(own, x, None), *like)

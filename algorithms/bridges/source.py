@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import linecache
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
@@ -17,6 +17,7 @@ from ...platform.errors import OptionError, Position, StatementError, Subject, X
 from ...platform.trust import digest
 
 NETWORK = Subject("USING", "network")
+CLASS = NETWORK._replace(option="class")
 
 
 class SourceText(NamedTuple):
@@ -78,20 +79,25 @@ def load(source: SourceText) -> ModuleType:
     return module
 
 
-def member(source: SourceText, name: str | None) -> Any:
-    """Return the class of a text, or the text's module itself where no class is named.
+def member(source: SourceText, name: str | None, fits: Callable[[type], bool]) -> Any:
+    """Return the class of a text; where none is named, the module itself if it has functions, else its only class that fits.
 
     Raises:
-        OptionError: it has no such class.
+        OptionError: it has no such class; or none is named, and several fit.
     """
     module = load(source)
+    own = {key: value for key, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__}
     if name is None:
-        return module
+        fitting = [key for key, value in own.items() if fits(value)]
+        if hasattr(module, "apply") or not fitting:
+            return module
+        if len(fitting) > 1:
+            message = f"{source.file} has several networks: {', '.join(fitting)}. Say which one, like class = '{fitting[-1]}'."
+            raise OptionError(message, subject=CLASS)
+        return own[fitting[0]]
     found = getattr(module, name, None)
     if not isinstance(found, type):
-        own = [key for key, value in vars(module).items() if isinstance(value, type) and value.__module__ == module.__name__]
-        subject = NETWORK._replace(option="class")
-        raise OptionError(f"{source.file} has no class {name!r}.{suggestion(name, own)}", subject=subject)
+        raise OptionError(f"{source.file} has no class {name!r}.{suggestion(name, own)}", subject=CLASS)
     return found
 
 

@@ -33,7 +33,12 @@ def arguments(context: click.Context, parameter: click.Parameter, given: tuple[s
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@click.option("--class", "class_", metavar="NAME", help="The network's class. [default: the functions init and apply]")
+@click.option(
+    "--class",
+    "class_",
+    metavar="NAME",
+    help="The network's class. [default: init and apply, or the only network]",
+)
 @click.option("--slots", default="user,item", show_default=True, help=INPUTS.format("slots that have a vector"))
 @click.option("--dense", default="price", show_default=True, help=INPUTS.format("numbers"))
 @click.option("--history", default="", help=INPUTS.format("arrays of what a user had"))

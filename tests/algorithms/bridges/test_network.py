@@ -21,7 +21,7 @@ from xpsql.testing.algorithms import it_runs_on_accelerators
 GALLERY = Path(__file__).parents[3] / "examples" / "networks"
 KINDS = {
     "jax": ("jax", ""),
-    "flax": ("nnx", ", class = 'Dcn'"),
+    "flax": ("nnx", ""),
     "equinox": ("equinox", ", class = 'Dcn'"),
     "torch": ("torch", ", class = 'Dcn'"),
 }
@@ -189,7 +189,12 @@ APPLY = "def apply(parameters, x):\n    return (x.flat @ parameters['w'])\n"
     [
         ("import there_is_none\n", "", r"net\.py, line 1: ModuleNotFoundError: No module named 'there_is_none'"),
         ("x = (\n", "", r"net\.py, line 1: SyntaxError"),
-        (HEAD + INIT, "", "is no network: expected a flax.nnx.Module"),
+        (HEAD + INIT, "", "has no network: expected a flax.nnx.Module"),
+        (
+            "class A:\n    init = apply = print\nclass B(A):\n    pass\n",
+            "",
+            r"net\.py has several networks: A, B\. Say which one, like class = 'B'",
+        ),
         (HEAD + INIT + APPLY, ", class = 'Ranker'", r"net\.py has no class 'Ranker'.*at \"class = 'Ranker'\""),
         (HEAD + INIT + APPLY, ", hiden = (3)", r"takes no argument 'hiden', nor does algorithm network.*at 'hiden = \(3\)'"),
         (HEAD + INIT.replace("features)", "features, units: int)") + APPLY, "", "needs the argument 'units'"),
