@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
@@ -92,7 +93,7 @@ def serve(
         from ..serving.refusal import RequestLimits
         from ..serving.request_log import RequestLog
         from ..serving.served import Served
-        from ..serving.server import Listening, require_httptools, tls_of
+        from ..serving.server import Listening, require_httptools, tls_of, try_address
         from ..serving.server import serve as answer
         from ..session import DEFAULT_WAREHOUSE, warehouse_path
         from ..training.compiled import limit_threads, share_work
@@ -103,6 +104,8 @@ def serve(
         limit_threads(1)  # small batches; a request has a thread, not a core's share of several
         share_work(cores())
         listening = Listening(host, port, threads, tls_of(path_of(certificate), path_of(key)))
+        asyncio.run(try_address(listening))
+        say(f"Loading {', '.join(names)}.")
         models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
         served = Served(models, names, number, say, half, apart=True)
         log = None if folder is None else RequestLog(folder, log_fraction, say)

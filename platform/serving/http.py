@@ -121,7 +121,7 @@ class Service:
         if path == "/metrics":
             text = self._requests.text(self._served.all(), self._served.failures)
             return Response(200, {"content-type": METRICS}, text.encode())
-        raise RequestError(404, "There is nothing at this path. Try /v2, /v2/models/<model> or /metrics.")
+        raise RequestError(404, "There is nothing here. Try /v1/models/<model>:predict, /v2/models/<model> or /metrics.")
 
     def _score(self, name: str, number: str | None, headers: Mapping[str, str], body: bytes, protocol: int) -> Response:
         began, model, rows, status = time.perf_counter(), "", 0, 500

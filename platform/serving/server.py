@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import signal
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,6 +74,29 @@ def require_httptools() -> None:
         raise StatementError("xpsql serve needs the package httptools: pip install 'xpsql[serve]'.") from error
 
 
+async def try_address(listening: Listening) -> None:
+    """Take the address for a moment, before models are loaded.
+
+    Raises:
+        StatementError: it cannot be had.
+    """
+    loop = asyncio.get_running_loop()
+    with explaining(listening):
+        server = await loop.create_server(asyncio.Protocol, listening.host, listening.port, start_serving=False)
+    server.close()
+
+
+@contextmanager
+def explaining(listening: Listening) -> Iterator[None]:
+    """Say which address cannot be had, and why."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
+        message = f"The service cannot listen at {listening.address}: {why}. Give another --port or --host."
+        raise StatementError(message) from error
+
+
 def serve(service: Service, listening: Listening, ready: Callable[[], None]) -> None:
     """Answer requests until the process is asked to stop (SIGTERM, SIGINT); running requests are answered.
 
@@ -89,7 +114,7 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
     from .connection import CLOSE_SECONDS, Connections, HttpConnection
 
     loop, connections = asyncio.get_running_loop(), Connections(service, listening.threads, CONNECTIONS)
-    try:
+    with explaining(listening):
         server = await loop.create_server(
             lambda: HttpConnection(connections),
             listening.host,
@@ -99,9 +124,6 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
             ssl_handshake_timeout=None if listening.tls is None else HANDSHAKE_SECONDS,
             ssl_shutdown_timeout=None if listening.tls is None else CLOSE_SECONDS,
         )
-    except OSError as error:
-        message = f"The service cannot listen at {listening.address}: {error}. Give another --port or --host."
-        raise StatementError(message) from error
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)

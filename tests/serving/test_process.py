@@ -126,7 +126,10 @@ def test_a_service_may_have_a_token_and_tls(session: xpsql.Session, tmp_path: Pa
         (["ctr", "--token-file", "/absent"], "The file of --token-file, /absent, cannot be read"),
         (["ctr", "--certificate", "/absent"], "--certificate and --key go together."),
         (["ctr", "--certificate", "/absent", "--key", "/absent"], "The certificate /absent and the key /absent cannot be used"),
-        (["ctr", "--host", "192.0.2.1"], "The service cannot listen at http://192.0.2.1:8080"),
+        (
+            ["ctr", "--host", "192.0.2.1"],
+            "cannot listen at http://192.0.2.1:8080: Cannot assign requested address. Give another --port or --host.",
+        ),
     ],
 )
 def test_a_service_that_cannot_begin_says_why(session: xpsql.Session, arguments: list[str], words: str) -> None:
