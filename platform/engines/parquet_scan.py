@@ -93,7 +93,7 @@ class ParquetScan:
     def describe(self) -> str:
         """Return how the files are read."""
         how = "read in place" if self.project is None else "read in place, expressions and filters evaluated piece by piece"
-        return f"{how}: {len(self.splits())} splits of {len(self.files)} files"
+        return f"{how}; files: {len(self.files):,}, splits: {len(self.splits()):,}"
 
     def check(self, split: Split) -> None:
         """Refuse a file that has changed."""

@@ -60,7 +60,8 @@ def taken(taking: Taking, plan: Plan, scan: Scan, note: Callable[[str], None]) -
     lacking = rows.lacking([split for split in scan.splits() if split.rows])
     if not lacking.rows:
         return rows
-    lacked = f"{lacking.rows:,} rows are about items that ITEMS lacks, such as {lacking.item!r}"
+    item = "NULL" if lacking.item is None else repr(lacking.item)
+    lacked = f"{lacking.rows:,} rows are about items that ITEMS lacks, such as {item}"
     if plan.settings.missing_items == "error":
         raise StatementError(f"{lacked}. Add them, or leave such rows out: WITH (missing_items = 'drop').", subject=MISSING)
     note(f"{lacked}; they are left out.")

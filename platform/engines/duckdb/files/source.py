@@ -112,7 +112,7 @@ def check_names(file: str, position: Position | None = None) -> None:
     try:
         names = schema_of(file).names
     except (pa.ArrowException, OSError) as error:
-        raise StatementError(f"{file} cannot be read as Parquet: {error}.", position) from error
+        raise StatementError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}.", position) from error
     count = Counter(map(str.lower, names))
     wrong = [repr(name) for name in names if not name or count[name.lower()] > 1]
     if wrong:
