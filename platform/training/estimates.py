@@ -104,6 +104,8 @@ def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder:
             return None
         sequences = sum(len(columns.groups[number]) for number in runs.histories)
         slots = sum(runs.lines[: len(columns.scalar)]) + len(runs.bags) + sequences
+        if not slots:  # the intercept alone
+            return None
         rows = table.num_rows / len(runs.starts)
         found, groups = f"{slots} of {len(columns.slots)} slots, {rows:.0f} rows a group", batch_size / rows
         return found if groups >= ENOUGH_GROUPS else f"{found}; {groups:.0f} groups a batch{FEW}"

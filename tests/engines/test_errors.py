@@ -21,6 +21,7 @@ CASES = [
     ("SELECT uper(user) FROM clicks", "uper", (1, 8, "uper")),
     ("SELECT upper(), 1 FROM clicks", "upper does not take these arguments. Write upper(s).", (1, 8, "upper")),
     ("SELECT log(1, 2, 3)", "log does not take these arguments. Write log(x) or log(b, x).", (1, 8, "log")),
+    ("SELECT a\nFORM clicks", "'clicks' is not expected here. Did you mean FROM, not FORM?", (2, 6, "clicks")),
     ("SELECT a FROM clicks WHERE a =", "The statement is not Spark SQL: something is missing here.", (1, 30, "=")),
     ("SELECT a FROM clicks JOIN", "Expected table name but got the end.", (1, 22, "JOIN")),
     ("SELECT * FROM other.clicks", "There is no database other", (1, 21, "clicks")),

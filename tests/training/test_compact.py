@@ -97,6 +97,7 @@ def test_a_plan_tells_what_is_computed_once(session: xpsql.Session, tmp_path: Pa
 def test_a_plan_of_a_shuffled_log_tells_of_nothing(session: xpsql.Session, tmp_path: Path) -> None:
     pq.write_table(log(1, shuffled=True), tmp_path / "log.parquet")
     assert plan(session, tmp_path, "compact = 'auto'") is None
+    assert plan(session, tmp_path, "compact = 'auto'", "IGNORE (age, clicked)") is None, "the intercept alone is in common"
 
 
 def plan(session: xpsql.Session, path: Path, settings: str, clauses: str = "") -> str | None:

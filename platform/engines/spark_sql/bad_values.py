@@ -18,7 +18,7 @@ from ...errors import Position, StatementError
 from ...spark_types import type_words
 from ...udf import FUNCTIONS
 from ...udf.base import Function
-from .lexer import find_word
+from .lexer import find_string, find_word
 from .parsing import parse_query
 
 REMEDY = "Correct it, or write TRY_CAST, which gives NULL."
@@ -117,7 +117,7 @@ def worded(value: str, kind: str, found: BadValue, filtered: bool, text: str) ->
     call = next((one for one in calls_in(select) if any(part is what for part in one[0].walk())), None)
     if isinstance(what, exp.Literal):
         if call is None:
-            return StatementError(bad_value(value, kind), place(text, value))
+            return StatementError(bad_value(value, kind), find_string(text, value))
         name, signature = call[1].name, call[1].signature
         return StatementError(f"{name} takes {signature}: the value {value!r} is no {kind}.", place(text, name))
     source = select.args.get("from_")

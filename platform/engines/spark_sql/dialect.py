@@ -6,6 +6,7 @@ and `functions` says what each is in DuckDB.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -22,6 +23,8 @@ from .lists import packed, packed_end
 
 INCOMPLETE = re.compile(r"Required keyword: '\w+' missing for <class '[^']*'>")
 TOKEN = re.compile(r"<Token token_type: .*?, text: (?P<text>.*?), line: .*>")
+UNEXPECTED = "Invalid expression / Unexpected token"  # of sqlglot
+KEYWORDS = ("FROM", "GROUP", "HAVING", "JOIN", "LIMIT", "ORDER", "SELECT", "UNION", "WHERE")
 SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
 
 
@@ -68,7 +71,7 @@ def parse(text: str) -> exp.Expr:
     try:
         trees = trees_of(text, SparkSQL())
     except ParseError as error:
-        raise unreadable(error) from error
+        raise unreadable(error, text) from error
     except TokenError as error:
         raise StatementError(f"The statement is not Spark SQL: {error}. Close every quote and comment.") from error
     if len(trees) != 1:
@@ -90,13 +93,25 @@ def trees_of(text: str, dialect: Spark) -> list[exp.Expr]:
         raise
 
 
-def unreadable(error: ParseError) -> StatementError:
+def unreadable(error: ParseError, text: str) -> StatementError:
     detail = error.errors[0] if error.errors else {}
     reason = INCOMPLETE.sub("something is missing here", str(detail.get("description") or error)).rstrip(".")
     reason = TOKEN.sub(lambda token: "the end" if token["text"] == "SENTINEL" else repr(token["text"]), reason)
     found = str(detail.get("highlight") or "")
     position = Position(detail["line"], detail["col"] - max(len(found) - 1, 0), found) if detail.get("line") else None
-    return StatementError(f"The statement is not Spark SQL: {reason}.", position)
+    if position is not None and reason == UNEXPECTED:
+        reason = f"{found!r} is not expected here"
+    return StatementError(f"The statement is not Spark SQL: {reason}.{misspelt(text, position)}", position)
+
+
+def misspelt(text: str, position: Position | None) -> str:
+    """Return " Did you mean FROM, not FORM?" where the word before a position is nearly a keyword."""
+    if position is None:
+        return ""
+    lines = text.split("\n")[: position.line]
+    word = re.findall(r"\w+|$", "\n".join([*lines[:-1], lines[-1][: position.column - 1]]))[-2:-1]
+    near = difflib.get_close_matches(word[0].upper(), KEYWORDS, n=1, cutoff=0.7) if word else []
+    return f" Did you mean {near[0]}, not {word[0]}?" if near and word[0].upper() not in KEYWORDS else ""
 
 
 def position_of(node: exp.Expr) -> Position | None:

@@ -117,6 +117,15 @@ def unclosed(what: str, passage: Passage, start: int) -> StatementError:
     return StatementError(f"This {what} is not closed.", passage.position(start, line))
 
 
+def find_string(text: str, value: str) -> Position | None:
+    """Return the first place where a string literal of this value stands in a statement."""
+    passage = Passage.of(text)
+    for token in tokenize(passage):
+        if token.kind == "string" and unquote(token.text) == value:
+            return passage.position(token.start, token.text)
+    return None
+
+
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|[0-3][0-7]{2}|.)", re.DOTALL)
 ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 

@@ -29,7 +29,7 @@ SIDES = ("ITEMS", "QUERY")
 GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]
-EXPORT MODEL name [VERSION n] TO 'path' FORMAT serving | onnx [DELTA FROM VERSION k]
+EXPORT MODEL name [VERSION n] TO 'path' FORMAT {serving [DELTA FROM VERSION k] | onnx}
   [WITH (replace = false, fp16 = false, parity = 'SELECT ...')]
 EXPORT MODEL name [VERSION n] VECTORS OF ITEMS | QUERY TABLE t | (query)
   TO TABLE table [DELTA FROM TABLE earlier] [WITH (...)] | TO 'path' FORMAT parquet | csv | json [WITH (...)]"""
@@ -232,7 +232,8 @@ def read_folder(cursor: Cursor, names: Sequence[str]) -> tuple[Target, str, Posi
             "DELTA FROM VERSION k."
         )
         raise StatementError(message, cursor.position())
-    cursor.expect("FORMAT")
+    if not cursor.accept("FORMAT"):
+        raise cursor.expected("FORMAT and a format", names)
     if not any(cursor.peek(name) for name in names):
         raise cursor.expected("a format", names)
     at = cursor.position()
