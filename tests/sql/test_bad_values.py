@@ -30,7 +30,7 @@ CASES = [
         "has '1' in row 1 of log, which is no DA",
         (1, 49),
     ),
-    ("SELECT id FROM log WHERE year(DATE '2026-13-01') = id", "The value '2026-13-01' is no DATE.", (1, 36)),
+    ("SELECT id FROM log WHERE year(CAST('2026-13-01' AS DATE)) = id", "The value '2026-13-01' is no DATE.", (1, 36)),
     ("CREATE TABLE t AS SELECT boolean(price) AS p FROM log", "has 'n/a' in row 18 of log, which is no BOOLEAN.", (1, 34)),
     (
         "SELECT ngrams(1, 2, 3)",
