@@ -256,24 +256,13 @@ def check_release(release: Condition | None, evaluated: bool, validated: bool, c
 
 
 @contextmanager
-def placing_subjects(given: Clauses) -> Iterator[None]:
-    """Place errors in the script at their subject; those that have a position keep it, which is the script's."""
-    try:
-        yield
-    except StatementError as error:
-        if error.position is not None or error.subject is None:
-            raise
-        raise error.at(place_of(error.subject, given)) from error.__cause__
-
-
-@contextmanager
-def placing(given: Clauses, query: Passage) -> Iterator[None]:
-    """Place errors in the script: at their subject, or inside the query."""
+def placing(given: Clauses, query: Passage | None) -> Iterator[None]:
+    """Place errors in the script: at their subject, or inside the query; None: positions are the script's."""
     try:
         yield
     except StatementError as error:
         place = place_of(error.subject, given) if error.position is None and error.subject is not None else None
-        raise error.at(place or query.restated(error.position)) from error.__cause__
+        raise error.at(place or (query.restated(error.position) if query else error.position)) from error.__cause__
 
 
 def place_of(subject: Subject, given: Clauses) -> Position | None:

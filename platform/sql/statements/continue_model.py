@@ -149,7 +149,7 @@ class Continue:
                 given.position,
             )
         if not plan.settings.refit:
-            with clauses.placing_subjects(self.given):
+            with clauses.placing(self.given, None):
                 return applied(plan, query, self.stream, None, context)
         if plan.transform is None:
             message = f"WITH refit computes the constants of TRANSFORM anew, and version {plan.parent} has none. Leave it out."
@@ -160,7 +160,7 @@ class Continue:
         )
         text = query.inserted(f"({plan.transform.text}\n)", 0)
         written = read_transform(Cursor(text, tokenize(text)))
-        with clauses.placing_subjects(self.given):
+        with clauses.placing(self.given, None):
             return applied(replace(plan, transform=None), query, self.stream, written, context)
 
     def clause(self, word: str, default: Any) -> Any:

@@ -69,7 +69,7 @@ class Train:
         from ..fitting import applied
 
         written = self.given["TRANSFORM"].value if "TRANSFORM" in self.given else None
-        with clauses.placing_subjects(self.given):
+        with clauses.placing(self.given, None):
             return applied(self.plan, query, self.stream, written, context)
 
 
