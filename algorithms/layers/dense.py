@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec, mixed
 from .activations import ACTIVATIONS
+from .affine import RECTIFIED, affine
 from .running import MOMENTUM, follow, running
 from .stacked import Stacked
 
@@ -59,8 +60,11 @@ class Layer(NamedTuple):
     ) -> jax.Array:
         """Return float32[batch, ..., units] for x float32[batch, ..., inputs]; `random` as in Inputs, `mask` of activated."""
         own = branch(parameters, self.name)
-        product = x.times(own["kernel"]) if isinstance(x, Stacked) else x @ own["kernel"]
-        y = activated(self.activation, own, product + own["bias"], mask)
+        kernel, bias = own["kernel"], own["bias"]
+        rectified = self.activation == RECTIFIED and not isinstance(x, Stacked)
+        y = x.times(kernel) + bias if isinstance(x, Stacked) else affine(x, kernel, bias, rectified)
+        if not rectified:
+            y = activated(self.activation, own, y, mask)
         if self.dropout and random is not None:
             y = dropped(y, self.dropout, random, self.number)
         if not self.residual or self.inputs != self.units:

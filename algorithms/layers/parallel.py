@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
 from .activations import ACTIVATIONS
+from .affine import RECTIFIED, affine, side_by_side
 from .dense import Parameters, activated, activation_specs, branch, dropped, he_uniform
 from .stacked import Stacked
 
@@ -75,21 +76,25 @@ class Parallel(NamedTuple):
         """
         for name, number, inputs, units, activation in self._layers:
             own = branch(parameters, name)
-            product = self._times(x, own["kernel"], inputs, units)
-            x = activated(activation, own, product + own["bias"])
+            rectified = activation == RECTIFIED and not isinstance(x, Stacked)
+            x = self._sums(rectified, x, own["kernel"], own["bias"], inputs, units)
+            if not rectified:
+                x = activated(activation, own, x)
             if self.dropout and random is not None and activation != "linear":
                 x = dropped(x, self.dropout, random, number)
         assert isinstance(x, jax.Array)
         return x
 
-    def _times(self, x: jax.Array | Stacked, kernel: jax.Array, inputs: int, units: int) -> jax.Array:
+    def _sums(
+        self, rectified: bool, x: jax.Array | Stacked, kernel: jax.Array, bias: jax.Array, inputs: int, units: int
+    ) -> jax.Array:
         if isinstance(x, Stacked):
-            return x.times(kernel).reshape(-1, self.count, units)
+            return x.times(kernel).reshape(-1, self.count, units) + bias
         if x.ndim == 2:
-            return (x @ kernel).reshape(-1, self.count, units)
+            return affine(x, kernel, bias.reshape(-1), rectified).reshape(-1, self.count, units)
         if kernel.ndim == 2:
             kernel = kernel.reshape(inputs, self.count, units).transpose(1, 0, 2)
-        return jnp.einsum("bni,niu->bnu", x, kernel)
+        return side_by_side(rectified, x, kernel, bias)
 
 
 def stacked(init: Callable[[int], jax.Array], count: int) -> Callable[[int], jax.Array]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from xpsql.algorithms.layers import _lookups
+from xpsql.algorithms.layers.affine import affine, side_by_side
 from xpsql.algorithms.layers.lookups import gathered, meetings, met, portable, product, projected, sums, taken, totals
 from xpsql.algorithms.layers.stacked import Stacked
 
@@ -96,13 +97,15 @@ def apart(batch: int) -> jax.Array:
     return jnp.asarray(index, jnp.int32)
 
 
-@pytest.mark.parametrize("name", ["met", "projected"])
+@pytest.mark.parametrize("name", ["met", "projected", "side by side"])
 def test_threads_compute_what_one_does(name: str) -> None:
     index, random = apart(1000), np.random.default_rng(3)
     rows = jnp.asarray(random.normal(size=(1201, 24)), jnp.float32)
     kernel = jnp.asarray(random.normal(size=(12 * 24, 80)), jnp.float32)
 
     def native(rows: jax.Array, kernel: jax.Array) -> Any:
+        if name == "side by side":
+            return side_by_side(True, rows.reshape(-1, 1, 24), kernel[None, :24], jnp.ones((1, 80)))
         return projected(rows, index, kernel) if name == "projected" else met(rows, index)
 
     @jax.jit
@@ -117,6 +120,35 @@ def test_threads_compute_what_one_does(name: str) -> None:
             jax.tree.map(np.testing.assert_array_equal, both(rows, kernel), alone)
     finally:
         _lookups.set_threads(1)
+
+
+@pytest.mark.parametrize("rectified", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(0, 1, 3, 2), (1, 1, 1, 1), (7, 3, 5, 17), (64, 1, 40, 33), (130, 2, 33, 64), (200, 4, 128, 1)], ids=str
+)
+def test_layers_side_by_side_and_their_gradients_are_those_of_jax(sizes: tuple[int, int, int, int], rectified: bool) -> None:
+    batch, count, width, units = sizes
+    random = np.random.default_rng(batch)
+    shapes = (batch, count, width), (count, width, units), (count, units), (batch, count, units)
+    *given, outer = (jnp.asarray(random.normal(size=shape), jnp.float32) for shape in shapes)
+
+    def both(*given: jax.Array) -> Any:
+        y, pull_back = jax.vjp(lambda *given: side_by_side(rectified, *given), *given)
+        return y, pull_back(outer)
+
+    with portable():
+        expected = jax.jit(lambda *given: both(*given))(*given)
+    found = jax.jit(both)(*given)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=2e-5), found, expected)
+
+
+def test_a_nan_of_a_layer_stays_with_its_example_and_reaches_its_kernel() -> None:
+    x, kernel = jnp.ones((70, 5)).at[3, 2].set(jnp.nan), jnp.ones((5, 40))
+    y, pull_back = jax.vjp(lambda x, kernel: affine(x, kernel, jnp.zeros(40), True), x, kernel)
+    by_x, by_kernel = pull_back(jnp.ones_like(y))
+    assert np.isnan(y).all(axis=1).tolist() == [row == 3 for row in range(70)]
+    assert not np.isnan(by_x).any()
+    assert np.isnan(by_kernel).all(axis=1).tolist() == [False, False, True, False, False]
 
 
 def lines(batch: int) -> jax.Array:

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "affine.hpp"
 #include "attention.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
@@ -331,6 +332,8 @@ NB_MODULE(_lookups, module) {
         add("project_gradients", xpsql::project_gradients_handler);
         add("attend", xpsql_attend);
         add("attend_gradients", xpsql_attend_gradients);
+        add("affine", xpsql_affine);
+        add("affine_gradients", xpsql_affine_gradients);
         add("recur", xpsql_recur);
         add("recur_gradients", xpsql_recur_gradients);
         return calls;
