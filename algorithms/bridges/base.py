@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 
 from ...platform.errors import StatementError
-from .features import FeatureValues
+from .features import BatchRows
 from .source import NETWORK
 
 Arrays = Mapping[str, jax.Array]
@@ -28,7 +28,7 @@ class Bridged(NamedTuple):
 
     shapes: Mapping[str, tuple[int, ...]]
     start: Callable[[int], Arrays]
-    apply: Callable[[Arrays, FeatureValues, jax.Array | None], jax.Array]
+    apply: Callable[[Arrays, BatchRows, jax.Array | None], jax.Array]
     averages: Mapping[str, tuple[int, ...]] = {}
     outside: str = ""
 

@@ -13,8 +13,9 @@ from ...platform.errors import suggestion
 from ..inputs import Inputs, Layout
 from ..layers.lookups import gathered, of_examples
 from ..layers.packed import places_of
-from ..layers.pooling import slot_vectors
+from ..layers.pooling import bag_vectors
 from ..linear.scores import linear_scores
+from ..lines import CommonLines
 
 DRY_BATCH, DRY_LENGTH = 3, 8
 
@@ -47,6 +48,35 @@ class Features(NamedTuple):
     def width(self) -> int:
         """Floats of `FeatureValues.flat`: all vectors of slots, and all dense inputs."""
         return len(self.slots) * self.dim + self.num_dense
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class BatchRows:
+    """The inputs of a batch before the vectors of its slots are looked up.
+
+    Attributes:
+        rows: float32[n, dim].
+        index: int32[lines, batch]; the row of each categorical slot of an example.
+        pooled: float32[batch, bags, dim]; the vectors of multi-valued and weighted slots.
+        dense, wide, history, features: as in FeatureValues.
+    """
+
+    rows: jax.Array
+    index: jax.Array | CommonLines
+    pooled: jax.Array
+    dense: jax.Array
+    wide: jax.Array
+    history: Mapping[str, tuple[jax.Array, jax.Array]]
+    features: Features = dataclasses.field(metadata={"static": True})
+
+    def looked_up(self) -> FeatureValues:
+        """Return the inputs with the vectors of slots."""
+        slots = self.pooled
+        if len(self.index):
+            own = gathered(self.rows, self.index)
+            slots = jnp.concatenate([own, slots], axis=1) if slots.shape[1] else own
+        return FeatureValues(slots, self.dense, self.wide, self.history, self.features)
 
 
 @jax.tree_util.register_dataclass
@@ -115,28 +145,30 @@ def features_of(layout: Layout, target: tuple[str, ...], dim: int) -> Features:
     )
 
 
-def values_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout, features: Features) -> FeatureValues:
-    """Return the values of a batch."""
-    rows = parameters["vectors"]
+def rows_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout, features: Features) -> BatchRows:
+    """Return the inputs of a batch."""
+    rows, batch = parameters["vectors"], inputs.batch
     history = {
         name: (of_examples(gathered(rows, found.rows[place].T), found.owner), places_of(found.mask, found.owner))
         for (_, slots), found in zip(layout.histories, inputs.histories, strict=True)
         for place, name in enumerate(slots)
     }
-    wide, batch = linear_scores(parameters["weights"], inputs), inputs.batch
-    slots = slot_vectors(rows, inputs, layout, "sum") if features.slots else jnp.zeros((batch, 0, features.dim), jnp.float32)
-    return FeatureValues(slots, inputs.dense, wide, history, features)
+    wide, index = linear_scores(parameters["weights"], inputs), inputs.scalar[: len(layout.scalar)]
+    pooled = bag_vectors(rows, inputs, layout, "sum") if layout.bags else jnp.zeros((batch, 0, features.dim), jnp.float32)
+    return BatchRows(rows, index, pooled, inputs.dense, wide, history, features)
 
 
-def shapes_of(features: Features, batch: int = DRY_BATCH, length: int = DRY_LENGTH) -> FeatureValues:
-    """Return the shapes of a batch's values, for a dry run."""
+def shapes_of(features: Features, batch: int = DRY_BATCH, length: int = DRY_LENGTH) -> BatchRows:
+    """Return the shapes of a batch's inputs, for a dry run: each example has a row of its own in each slot."""
 
     def floats(*shape: int) -> Any:
         return shaped(shape, jnp.float32)
 
     mask = shaped((batch, length), jnp.bool_)
-    return FeatureValues(
-        floats(batch, len(features.slots), features.dim),
+    return BatchRows(
+        floats(len(features.slots) * batch, features.dim),
+        shaped((len(features.slots), batch), jnp.int32),
+        floats(batch, 0, features.dim),
         floats(batch, features.num_dense),
         floats(batch, len(features.labels)),
         {name: (floats(batch, length, features.dim), mask) for name in features.histories},

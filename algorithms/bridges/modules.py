@@ -16,7 +16,7 @@ from ...platform.errors import StatementError
 from ..layers.running import LEARNED, Following, follow
 from .base import Arrays, Bridged, check_float32, unknown_state
 from .constructor import arguments_of, parameters_of
-from .features import Features, FeatureValues
+from .features import BatchRows, Features
 from .pytorch import of_torch
 from .source import CLASS
 
@@ -68,10 +68,10 @@ def of_functions(init: Callable[..., Any], apply: Callable[..., Any]) -> Bridged
     def start(seed: int) -> Arrays:
         return dict(zip(names, jax.tree.leaves(init(jax.random.key(seed))), strict=True))
 
-    def scores(parameters: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
-        own = structure.unflatten([parameters[name] for name in names])
+    def scores(parameters: Arrays, x: BatchRows, random: jax.Array | None) -> jax.Array:
+        own, seen = structure.unflatten([parameters[name] for name in names]), x.looked_up()
         key = None if random is None else jax.random.wrap_key_data(random)
-        result: jax.Array = apply(own, x, random=key) if asks else apply(own, x)
+        result: jax.Array = apply(own, seen, random=key) if asks else apply(own, seen)
         return result
 
     return Bridged(shapes, start, scores)
@@ -102,7 +102,7 @@ def of_nnx(made: type, features: Features, arguments: Mapping[str, Any]) -> Brid
 
         return dict(zip((*names, *followed), jax.jit(leaves)(), strict=True))  # one program compiles faster than one for each
 
-    def scores(own: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
+    def scores(own: Arrays, x: BatchRows, random: jax.Array | None) -> jax.Array:
         key = jax.random.key(0) if random is None else jax.random.wrap_key_data(random)
         drawn = [
             jax.random.fold_in(key, place)
@@ -117,7 +117,7 @@ def of_nnx(made: type, features: Features, arguments: Mapping[str, Any]) -> Brid
         network.eval() if random is None else network.train()
         if followed and random is not None:
             over_examples(network, LEARNED.get())
-        result: jax.Array = network(x)
+        result: jax.Array = network(x.looked_up())
         if followed and random is not None:
             moved = jax.tree.leaves(nnx.state(network, nnx.BatchStat))
             follow(own, lambda mask: dict(zip(followed, moved, strict=True)))
@@ -162,14 +162,14 @@ def of_equinox(made: type, features: Features, arguments: Mapping[str, Any]) -> 
     def start(seed: int) -> Arrays:
         return dict(zip(names, jax.tree.leaves(eqx.filter(new(seed), eqx.is_array)), strict=True))
 
-    def scores(own: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
+    def scores(own: Arrays, x: BatchRows, random: jax.Array | None) -> jax.Array:
         network = eqx.combine(structure.unflatten([own[name] for name in names]), static)
-        network = eqx.nn.inference_mode(network, value=random is None)
+        network, seen = eqx.nn.inference_mode(network, value=random is None), x.looked_up()
         if not asks or random is None:
-            result: jax.Array = jax.vmap(network)(x)
+            result: jax.Array = jax.vmap(network)(seen)
             return result
         keys = jax.random.split(jax.random.wrap_key_data(random), len(x.wide))
-        drawn: jax.Array = jax.vmap(lambda x, key: network(x, key=key))(x, keys)
+        drawn: jax.Array = jax.vmap(lambda x, key: network(x, key=key))(seen, keys)
         return drawn
 
     return Bridged(shapes, start, scores)

@@ -23,7 +23,7 @@ from ..losses import LOGLOSS
 from ..pools import PooledOptions
 from ..positions import places
 from .base import Bridged
-from .features import DRY_BATCH, Features, features_of, shaped, shapes_of, values_of
+from .features import DRY_BATCH, Features, features_of, rows_of, shaped, shapes_of
 from .modules import bridged, is_network
 from .source import NETWORK, SourceText, blaming_line, member, of_file, of_module
 
@@ -154,7 +154,7 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
         own = {name: parameters[PREFIX + name] for name in everything(net)}
         with blaming_line(source):
-            found = net.apply(own, values_of(parameters, inputs, layout, features), inputs.random)
+            found = net.apply(own, rows_of(parameters, inputs, layout, features), inputs.random)
         return found.reshape(inputs.batch, -1)
 
     def optimizer(table: TableSpec) -> Operator:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,23 +20,16 @@ from jax.experimental.buffer_callback import buffer_callback
 from ...platform.errors import StatementError
 from ..layers.running import LEARNED, follow
 from .base import Arrays, Bridged, check_float32, unknown_state
-from .features import DRY_BATCH, Features, FeatureValues, shaped, shapes_of
+from .features import DRY_BATCH, BatchRows, Features, shaped, shapes_of
 from .source import NETWORK
+
+if TYPE_CHECKING:
+    from .tensors import TensorValues
 
 DRAWING = threading.RLock()  # torch draws from one generator for all threads
 KEPT = 256  # graphs whose gradients nobody asked for yet; each worker has one
 AVERAGES = ("running_mean", "running_var", "num_batches_tracked")  # of a BatchNorm; the last has no use beside a momentum
 Shapes = dict[str, tuple[int, ...]]
-
-
-class TensorValues(FeatureValues):
-    """The inputs of a batch as tensors of PyTorch."""
-
-    @staticmethod
-    def joined(parts: Sequence[Any]) -> Any:
-        import torch
-
-        return torch.cat(tuple(parts), dim=-1)
 
 
 class Returned(NamedTuple):
@@ -53,6 +47,7 @@ class Explored(NamedTuple):
         shapes, averages: of its parameters, and of the running averages of its BatchNorm layers.
         meets: it has such layers, so that what an update computes of an example depends on the others.
         draws: an update draws random numbers.
+        apart: it computes the same where `flat` stays apart; see TensorValues.
         scores: what it returns.
     """
 
@@ -60,6 +55,7 @@ class Explored(NamedTuple):
     averages: Shapes
     meets: bool
     draws: bool
+    apart: bool
     scores: Returned
 
 
@@ -82,12 +78,12 @@ def of_torch(made: Callable[..., Any], features: Features, arguments: Mapping[st
         values = dict(itertools.chain((own := new(seed)).named_parameters(), own.named_buffers()))
         return {name: jnp.asarray(values[name].detach().numpy()) for name in (*found.shapes, *found.averages)}
 
-    def scores(own: Arrays, x: FeatureValues, random: jax.Array | None) -> jax.Array:
+    def scores(own: Arrays, x: BatchRows, random: jax.Array | None) -> jax.Array:
         update, batch = LEARNED.get(), len(x.wide)
         there = jnp.ones(batch, jnp.bool_) if update is None else update.examples
         floats = (*floats_of(x), *(own[name] for name in found.shapes))
         averages = tuple(own[name] for name in found.averages)
-        result, moved = called(runner, floats, (averages, masks_of(x), there, random))
+        result, moved = called(runner, floats, (averages, others_of(x), there, random))
         if random is not None and moved:
             follow(own, lambda mask: dict(zip(found.averages, moved, strict=True)))
         return result
@@ -146,22 +142,19 @@ class Runner:
         import torch
 
         limit_threads()
-        averages, masks, there, random = rest
+        averages, others, there, random = rest
         leaves = [tensor(one) for one in floats]
-        names = ("slots", "dense", "wide", *self._features.histories, *self._found.shapes)
-        for name, leaf in zip(names, leaves, strict=True):
-            leaf.requires_grad_(
-                keeps and (leaf.is_floating_point() and (name not in self._found.shapes or name in self._learned))
-            )
+        inputs = len(leaves) - len(self._found.shapes)
+        own = dict(zip(self._found.shapes, leaves[inputs:], strict=True))
+        for leaf in (*leaves[:inputs], *(own[name] for name in self._learned)):
+            leaf.requires_grad_(keeps)
         moving = {name: tensor(one) for name, one in zip(self._found.averages, averages, strict=True)}
         examples = np.flatnonzero(np.asarray(there))
         updates = random is not None and (not self._found.meets or len(examples) > 1)  # BatchNorm needs two
         chosen = (
             torch.from_numpy(examples) if updates and self._found.meets and len(examples) < len(np.asarray(there)) else None
         )
-        histories = 3 + len(self._features.histories)
-        values = values_of(leaves[:histories], [tensor(mask) for mask in masks], self._features, chosen)
-        own = dict(zip(self._found.shapes, leaves[histories:], strict=True))
+        values = values_of(leaves[:inputs], [tensor(one) for one in others], self._features, self._found.apart, chosen)
         seed = 0 if random is None else int.from_bytes(np.asarray(random).tobytes(), "little")
         with torch.set_grad_enabled(keeps):
             scores = self._call({**own, **moving}, values, updates, seed)
@@ -217,8 +210,11 @@ def explored(module: Any, features: Features) -> Explored:
     own = {f"{path}.{name}".lstrip("."): name for path, layer in layers if layer.momentum is not None for name in AVERAGES}
     averages = shapes_of_floats((name, one) for name, one in buffers.items() if name in own and own[name] != AVERAGES[-1])
     with drawing(0):
-        given = [torch.randn(one.shape) for one in floats_of(shapes_of(features))]
-        values = values_of(given, [torch.ones(one.shape, dtype=torch.bool) for one in masks_of(shapes_of(features))], features)
+        dry = shapes_of(features)
+        given = [torch.randn(one.shape, requires_grad=True) for one in floats_of(dry)]
+        index = torch.arange(math.prod(dry.index.shape), dtype=torch.int32).reshape(dry.index.shape)
+        others = index, *(torch.ones(mask.shape, dtype=torch.bool) for _, mask in dry.history.values())
+        values = values_of(given, others, features)
         trial, drawn = copy.deepcopy(module), torch.get_rng_state()
         result = trial.train()(values)
         draws = not torch.equal(drawn, torch.get_rng_state())
@@ -233,27 +229,50 @@ def explored(module: Any, features: Features) -> Explored:
             trial.eval()(values)
     if not isinstance(result, torch.Tensor):
         raise StatementError(f"The network must return a tensor, got {type(result).__name__}.", subject=NETWORK)
+    apart = same_apart(trial, given, functools.partial(values_of, given, others, features))
     shape = tuple(result.shape)
     batched = shape[:1] == (DRY_BATCH,)
     scores = Returned(shape[1:] if batched else shape, jnp.dtype(str(result.dtype).removeprefix("torch.")), batched)
-    return Explored(shapes, averages, bool(layers), draws, scores)
+    return Explored(shapes, averages, bool(layers), draws, apart, scores)
 
 
-def values_of(floats: Sequence[Any], masks: Sequence[Any], features: Features, chosen: Any = None) -> TensorValues:
-    """Return tensors as a module sees them, of the chosen examples alone; in the order of `floats_of` and `masks_of`."""
-    slots, dense, wide, *histories = floats if chosen is None else (one.index_select(0, chosen) for one in floats)
-    there = masks if chosen is None else [one.index_select(0, chosen) for one in masks]
-    return TensorValues(
-        slots, dense, wide, dict(zip(features.histories, zip(histories, there, strict=True), strict=True)), features
-    )
+def same_apart(module: Any, given: Sequence[Any], values: Callable[[bool], TensorValues]) -> bool:
+    """Return whether a module in scoring gives the same, and its gradients are the same, where `flat` stays apart."""
+    import torch
+
+    asked = [*given, *(one for one in module.parameters() if one.requires_grad)]
+
+    def found(apart: bool) -> Any:
+        scores = module(values(apart))
+        return [scores, *torch.autograd.grad(scores.sum(), asked, materialize_grads=True)]
+
+    try:
+        return all(map(functools.partial(torch.allclose, rtol=1e-3, atol=1e-4), found(False), found(True)))
+    except Exception:  # of whatever in torch does not take it; a fault of the module's own was raised before
+        return False
 
 
-def floats_of(x: FeatureValues) -> tuple[Any, ...]:
-    return x.slots, x.dense, x.wide, *(values for values, _ in x.history.values())
+def values_of(
+    floats: Sequence[Any], others: Sequence[Any], features: Features, apart: bool = False, chosen: Any = None
+) -> TensorValues:
+    """Return tensors as a module sees them, of the chosen examples alone; in the order of `floats_of` and `others_of`."""
+    from .tensors import TensorValues
+
+    (rows, *of_examples), (index, *there) = floats, others
+    if chosen is not None:
+        index = index.index_select(1, chosen)
+        of_examples, there = ([one.index_select(0, chosen) for one in some] for some in (of_examples, there))
+    pooled, dense, wide, *histories = of_examples
+    history = dict(zip(features.histories, zip(histories, there, strict=True), strict=True))
+    return TensorValues(rows, index, pooled, dense, wide, history, features, apart and len(index) > 0)
 
 
-def masks_of(x: FeatureValues) -> tuple[Any, ...]:
-    return tuple(mask for _, mask in x.history.values())
+def floats_of(x: BatchRows) -> tuple[Any, ...]:
+    return x.rows, x.pooled, x.dense, x.wide, *(values for values, _ in x.history.values())
+
+
+def others_of(x: BatchRows) -> tuple[Any, ...]:
+    return jnp.asarray(x.index), *(mask for _, mask in x.history.values())
 
 
 def shapes_of_floats(named: Iterable[tuple[str, Any]]) -> Shapes:

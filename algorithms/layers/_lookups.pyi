@@ -12,3 +12,16 @@ def keep_freed(bytes: int) -> None:
 
 def calls() -> dict[str, Any]:
     """Return the calls by name, each as a capsule that jax.ffi registers."""
+
+def gather(vectors: Any, index: Any, gathered: Any) -> None:
+    """As the call `gather`, for arrays of numpy or tensors of PyTorch, float32 and int32, of two dimensions; the last one gets
+    the result. Indices are not checked, as in calls."""
+
+def scatter(gathered: Any, index: Any, gradient: Any) -> None:
+    """As the call `scatter`."""
+
+def project(vectors: Any, index: Any, kernel: Any, sums: Any) -> None:
+    """As the call `project`."""
+
+def project_gradients(vectors: Any, index: Any, kernel: Any, sums: Any, by_vectors: Any, by_kernel: Any) -> None:
+    """As the call `project_gradients`; the last two get the results."""

@@ -1,6 +1,7 @@
 // Rows of a matrix by index, summed over examples, and the gradients of that: what XLA does element by element on CPUs.
 // Each function is a custom call of XLA; the mathematics, and the same in JAX, is algorithms/layers/lookups.py.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <stdlib.h>  // which defines __GLIBC__ where there is one
 #include <xla/ffi/api/ffi.h>
 
@@ -72,33 +73,33 @@ void by_lines(const Indices& index, Act act) {
 }
 
 // gathered[b, l] = vectors[index[l, b]]
-ffi::Error gather(Floats vectors, Indices index, FloatsOut gathered) {
-    const Shape shape = shape_of(vectors, index);
-    const float* from = vectors.typed_data();
-    const int32_t* at = index.typed_data();
-    float* to = gathered->typed_data();
+void gather_rows(const Shape& shape, const float* from, const int32_t* at, float* to) {
     with_width(shape.dim, [&](auto dim) {
         for (size_t b = 0; b < shape.batch; ++b)
             for (size_t l = 0; l < shape.lines; ++l, to += dim)
                 std::memcpy(to, from + size_t(at[l * shape.batch + b]) * dim, dim * sizeof(float));
     });
+}
+
+ffi::Error gather(Floats vectors, Indices index, FloatsOut gathered) {
+    gather_rows(shape_of(vectors, index), vectors.typed_data(), index.typed_data(), gathered->typed_data());
     return ffi::Error::Success();
 }
 
 // gradient[index[l, b]] += gathered[b, l]
-ffi::Error scatter(Floats gathered, Indices index, FloatsOut gradient) {
-    const size_t dim = gradient->dimensions()[1], lines = index.dimensions()[0], batch = index.dimensions()[1];
-    const float* from = gathered.typed_data();
-    const int32_t* at = index.typed_data();
-    float* to = gradient->typed_data();
-    std::memset(to, 0, gradient->size_bytes());
-    with_width(dim, [&](auto dim) {
-        for (size_t b = 0; b < batch; ++b)
-            for (size_t l = 0; l < lines; ++l, from += dim) {
-                float* row = to + size_t(at[l * batch + b]) * dim;
+void scatter_rows(const Shape& shape, const float* from, const int32_t* at, float* to) {
+    std::memset(to, 0, shape.rows * shape.dim * sizeof(float));
+    with_width(shape.dim, [&](auto dim) {
+        for (size_t b = 0; b < shape.batch; ++b)
+            for (size_t l = 0; l < shape.lines; ++l, from += dim) {
+                float* row = to + size_t(at[l * shape.batch + b]) * dim;
                 for (size_t d = 0; d < dim; ++d) row[d] += from[d];
             }
     });
+}
+
+ffi::Error scatter(Floats gathered, Indices index, FloatsOut gradient) {
+    scatter_rows(shape_of(*gradient, index), gathered.typed_data(), index.typed_data(), gradient->typed_data());
     return ffi::Error::Success();
 }
 
@@ -254,31 +255,64 @@ XPSQL_WIDE void multiply_wide(const Product& product, size_t part) { product.mul
 XPSQL_WIDE void add_up_wide(const Product& product, size_t part) { product.add_up(part); }
 XPSQL_WIDE void add_gradients_wide(const ProductGradients& gradients, size_t unit, size_t part) { gradients.add(unit, part); }
 
-Sizes sizes_of(const Floats& vectors, const Indices& index, const Floats& kernel) {
-    const Shape shape = shape_of(vectors, index);
-    return {shape.rows, shape.dim, shape.lines, shape.batch, size_t(kernel.dimensions()[1])};
-}
+Sizes sizes_of(const Shape& shape, size_t units) { return {shape.rows, shape.dim, shape.lines, shape.batch, units}; }
 
-Lines lines_of(const Indices& index, const Sizes& sizes) { return (wide() ? find_lines_wide : find_lines)(index.typed_data(), sizes); }
+Lines lines_of(const int32_t* index, const Sizes& sizes) { return (wide() ? find_lines_wide : find_lines)(index, sizes); }
 
 // sums[b] = sum over l of vectors[index[l, b]] kernel[l]
-ffi::Error project(Floats vectors, Indices index, Floats kernel, FloatsOut sums) {
-    const Sizes sizes = sizes_of(vectors, index, kernel);
-    const Product product(sizes, lines_of(index, sizes), vectors.typed_data(), kernel.typed_data(), sums->typed_data());
+void project_rows(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, float* sums) {
+    const Product product(sizes, lines_of(index, sizes), vectors, kernel, sums);
     const auto first = wide() ? multiply_wide : multiply, second = wide() ? add_up_wide : add_up;
     Team::get().run(product.factors(), [&](size_t part) { first(product, part); });
     Team::get().run(product.sums(), [&](size_t part) { second(product, part); });
+}
+
+ffi::Error project(Floats vectors, Indices index, Floats kernel, FloatsOut sums) {
+    const Sizes sizes = sizes_of(shape_of(vectors, index), kernel.dimensions()[1]);
+    project_rows(sizes, vectors.typed_data(), index.typed_data(), kernel.typed_data(), sums->typed_data());
     return ffi::Error::Success();
 }
 
-ffi::Error project_gradients(Floats vectors, Indices index, Floats kernel, Floats sums, FloatsOut by_vectors, FloatsOut by_kernel) {
-    const Sizes sizes = sizes_of(vectors, index, kernel);
-    const ProductGradients gradients(sizes, lines_of(index, sizes), vectors.typed_data(), kernel.typed_data(), sums.typed_data(),
-                                     {by_vectors->typed_data(), by_kernel->typed_data()});
+void project_rows_gradients(const Sizes& sizes, const float* vectors, const int32_t* index, const float* kernel, const float* sums,
+                            float* by_vectors, float* by_kernel) {
+    const ProductGradients gradients(sizes, lines_of(index, sizes), vectors, kernel, sums, {by_vectors, by_kernel});
     const auto add = wide() ? add_gradients_wide : add_gradients;
     for (size_t unit = 0; unit < gradients.units(); unit += gradients.width(unit))
         Team::get().run(gradients.runs(), [&](size_t part) { add(gradients, unit, part); });
+}
+
+ffi::Error project_gradients(Floats vectors, Indices index, Floats kernel, Floats sums, FloatsOut by_vectors, FloatsOut by_kernel) {
+    const Sizes sizes = sizes_of(shape_of(vectors, index), kernel.dimensions()[1]);
+    project_rows_gradients(sizes, vectors.typed_data(), index.typed_data(), kernel.typed_data(), sums.typed_data(),
+                           by_vectors->typed_data(), by_kernel->typed_data());
     return ffi::Error::Success();
+}
+
+// The same for arrays of numpy or tensors of PyTorch, float32 and int32, of those shapes, into the last ones.
+using Array = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Index = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using ArrayOut = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class Vectors>
+Shape shape_of(const Vectors& vectors, const Index& index) {
+    return {vectors.shape(0), vectors.shape(1), index.shape(0), index.shape(1)};
+}
+
+void gather_arrays(Array vectors, Index index, ArrayOut gathered) {
+    gather_rows(shape_of(vectors, index), vectors.data(), index.data(), gathered.data());
+}
+
+void scatter_arrays(Array gathered, Index index, ArrayOut gradient) {
+    scatter_rows(shape_of(gradient, index), gathered.data(), index.data(), gradient.data());
+}
+
+void project_arrays(Array vectors, Index index, Array kernel, ArrayOut sums) {
+    project_rows(sizes_of(shape_of(vectors, index), kernel.shape(1)), vectors.data(), index.data(), kernel.data(), sums.data());
+}
+
+void project_arrays_gradients(Array vectors, Index index, Array kernel, Array sums, ArrayOut by_vectors, ArrayOut by_kernel) {
+    project_rows_gradients(sizes_of(shape_of(vectors, index), kernel.shape(1)), vectors.data(), index.data(), kernel.data(),
+                           sums.data(), by_vectors.data(), by_kernel.data());
 }
 
 XLA_FFI_DEFINE_HANDLER(gather_handler, gather, ffi::Ffi::Bind().Arg<Floats>().Arg<Indices>().Ret<Floats>());
@@ -315,6 +349,11 @@ NB_MODULE(_lookups, module) {
     module.doc() = "Look-ups of rows, and their gradients, as custom calls of XLA.";
     module.def("set_threads", [](size_t count) { xpsql::Team::get().set_threads(count); }, nb::arg("count"));
     module.def("keep_freed", &xpsql::keep_freed, nb::arg("bytes"));
+    const auto without_lock = nb::call_guard<nb::gil_scoped_release>();
+    module.def("gather", &xpsql::gather_arrays, without_lock);
+    module.def("scatter", &xpsql::scatter_arrays, without_lock);
+    module.def("project", &xpsql::project_arrays, without_lock);
+    module.def("project_gradients", &xpsql::project_arrays_gradients, without_lock);
     module.def("calls", [] {
         nb::dict calls;
         const auto add = [&](const char* name, XLA_FFI_Handler* handler) {
