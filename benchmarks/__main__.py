@@ -22,7 +22,7 @@ from benchmarks import vw
 from benchmarks.crosses import CROSS, PLAIN, VW_CROSS
 from benchmarks.figures import Figure, Note, heading
 from benchmarks.many_ids import BI_INTERACTION
-from benchmarks.peers.figures import beside, towers_beside
+from benchmarks.peers.figures import beside, network_beside, towers_beside
 from benchmarks.process import Measured, cores, measure, middle
 from benchmarks.scripts import ALGORITHM, CROSSED, LIVES, LIVING, LONG, PREDICT, TRAIN, Stages, Xpsql
 from benchmarks.towers import TOWERS
@@ -155,6 +155,11 @@ def algorithms(run: Run) -> Iterator[Figure | Note]:
         yield Figure(f"{written}: test AUC", quality["auc"], "", linear)
         yield Figure(f"{written}: test PCOPC, off 1 by", abs(quality["pcopc"] - 1), "", 0.03, at_least=False)
     yield from beside(ours, num_rows(data), run.log, run.folder, run.rounds)
+
+
+def network_in_torch(run: Run) -> Iterator[Figure | Note]:
+    """A network of the user's in PyTorch beside PyTorch alone."""
+    yield from network_beside(run.xpsql, run.log, run.folder, run.rounds)
 
 
 def algorithms_on_two_cores(run: Run) -> Iterator[Figure]:
@@ -451,6 +456,7 @@ GROUPS: dict[str, Callable[[Run], Iterator[Figure] | Iterator[Figure | Note]]] =
     "training": training,
     "two_cores": two_cores,
     "algorithms": algorithms,
+    "network_in_torch": network_in_torch,
     "algorithms_on_two_cores": algorithms_on_two_cores,
     "cores": by_cores,
     "many_slots": many_slots,

@@ -15,20 +15,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental.buffer_callback import buffer_callback
 
 from ...platform.errors import StatementError
 from ..layers.running import LEARNED, follow
 from .base import Arrays, Bridged, check_float32, unknown_state
 from .features import DRY_BATCH, BatchRows, Features, shaped, shapes_of
+from .outside import Answers
 from .source import NETWORK
 
 if TYPE_CHECKING:
     from .tensors import TensorValues
 
 DRAWING = threading.RLock()  # torch draws from one generator for all threads
+FLOATS = 4  # of a batch beside its histories; see floats_of
 KEPT = 256  # graphs whose gradients nobody asked for yet; each worker has one
 AVERAGES = ("running_mean", "running_var", "num_batches_tracked")  # of a BatchNorm; the last has no use beside a momentum
+SCORES, KEPT_SCORES, GRADIENTS = range(3)  # what a step asks for; of kept ones it will ask for gradients
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -94,30 +96,31 @@ def of_torch(made: Callable[..., Any], features: Features, arguments: Mapping[st
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def called(runner: Runner, floats: tuple[jax.Array, ...], rest: Any) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """Return the scores of a batch, and what running averages become."""
-    result, moved, _ = buffer_callback(functools.partial(runner.run, False), runner.results(floats, rest))(floats, rest)
+    result, moved, _ = runner.called(SCORES, runner.results(rest), floats, rest)
     return result, moved
 
 
 def called_forward(runner: Runner, floats: tuple[jax.Array, ...], rest: Any) -> Any:
-    result, moved, ticket = buffer_callback(functools.partial(runner.run, True), runner.results(floats, rest))(floats, rest)
+    result, moved, ticket = runner.called(KEPT_SCORES, runner.results(rest), floats, rest)
     return (result, moved), (ticket, [shaped(one.shape, one.dtype) for one in floats])
 
 
 def called_backward(runner: Runner, saved: Any, gradient: Any) -> tuple[tuple[jax.Array, ...], None]:
     ticket, like = saved
-    return tuple(buffer_callback(runner.pull_back, tuple(like))(ticket, gradient[0])), None
+    return tuple(runner.called(GRADIENTS, like, ticket, gradient[0])), None
 
 
 called.defvjp(called_forward, called_backward)
 
 
-class Runner:
+class Runner(Answers):
     """Runs a module on what JAX has, in any thread; keeps the graph of an update until its gradients are asked for.
 
     Arrays are copied: JAX may write other values where they were before the gradients are computed.
     """
 
     def __init__(self, module: Any, found: Explored, features: Features) -> None:
+        super().__init__()
         self._idle = [module]
         self._module = copy.deepcopy(module)
         self._found = found
@@ -126,48 +129,56 @@ class Runner:
         self._graphs: dict[int, tuple[Any, list[Any]]] = {}
         self._tickets = itertools.count(1)
 
-    def results(self, floats: tuple[jax.Array, ...], rest: Any) -> Any:
+    def results(self, rest: Any) -> Any:
         """Return the shapes of the scores, of what the averages become, and of a ticket for the gradients."""
         scores, averages = self._found.scores, self._found.averages.values()
         batch = (len(rest[2]),) if scores.batched else ()
         moved = tuple(shaped(shape, jnp.float32) for shape in averages)
         return shaped((*batch, *scores.shape), scores.dtype), moved, shaped((), jnp.int32)
 
-    def run(self, keeps: bool, context: Any, out: Any, floats: Any, rest: Any) -> None:
-        """Compute scores; a call of `buffer_callback`.
+    def answer(self, what: int, given: Sequence[Any], into: Sequence[Any]) -> None:
+        """Compute scores, or the gradients of an update."""
+        limit_threads()
+        if what == GRADIENTS:
+            self._pull_back(given, into)
+        else:
+            self._run(what == KEPT_SCORES, iter(given), into)
+
+    def _run(self, keeps: bool, given: Iterator[Any], into: Sequence[Any]) -> None:
+        """Compute scores.
 
         Args:
             keeps: gradients will be asked for.
         """
         import torch
 
-        limit_threads()
-        averages, others, there, random = rest
-        leaves = [tensor(one) for one in floats]
-        inputs = len(leaves) - len(self._found.shapes)
-        own = dict(zip(self._found.shapes, leaves[inputs:], strict=True))
-        for leaf in (*leaves[:inputs], *(own[name] for name in self._learned)):
+        histories = len(self._features.histories)
+
+        def next_ones(count: int) -> list[Any]:
+            return [tensor(one) for one in itertools.islice(given, count)]
+
+        inputs, parameters = next_ones(FLOATS + histories), next_ones(len(self._found.shapes))
+        own = dict(zip(self._found.shapes, parameters, strict=True))
+        for leaf in (*inputs, *(own[name] for name in self._learned)):
             leaf.requires_grad_(keeps)
-        moving = {name: tensor(one) for name, one in zip(self._found.averages, averages, strict=True)}
-        examples = np.flatnonzero(np.asarray(there))
+        moving = dict(zip(self._found.averages, next_ones(len(self._found.averages)), strict=True))
+        others, there, random = next_ones(1 + histories), next(given), next(given, None)
+        examples = np.flatnonzero(there)
         updates = random is not None and (not self._found.meets or len(examples) > 1)  # BatchNorm needs two
-        chosen = (
-            torch.from_numpy(examples) if updates and self._found.meets and len(examples) < len(np.asarray(there)) else None
-        )
-        values = values_of(leaves[:inputs], [tensor(one) for one in others], self._features, self._found.apart, chosen)
-        seed = 0 if random is None else int.from_bytes(np.asarray(random).tobytes(), "little")
+        chosen = torch.from_numpy(examples) if updates and self._found.meets and len(examples) < len(there) else None
+        values = values_of(inputs, others, self._features, self._found.apart, chosen)
+        seed = 0 if random is None else int.from_bytes(random.tobytes(), "little")
         with torch.set_grad_enabled(keeps):
-            scores = self._call({**own, **moving}, values, updates, seed)
+            scores = self._call({**own, **moving}, values, updates, seed).float()
             if chosen is not None:
-                scores = scores.new_zeros((len(np.asarray(there)), *scores.shape[1:])).index_copy(0, chosen, scores)
-        result, moved, ticket = out
-        np.asarray(result)[...] = scores.detach().numpy()
+                scores = scores.new_zeros((len(there), *scores.shape[1:])).index_copy(0, chosen, scores)
+        result, *moved, ticket = into
+        result[...] = scores.detach().numpy()
         for place, value in zip(moved, moving.values(), strict=True):
-            np.asarray(place)[...] = value.numpy()
-        number = next(self._tickets)
-        np.asarray(ticket)[...] = number
+            place[...] = value.numpy()
+        ticket[...] = number = next(self._tickets)
         if keeps:
-            self._graphs[number] = scores, leaves
+            self._graphs[number] = scores, [*inputs, *parameters]
             self._graphs.pop(number - KEPT, None)
 
     def _call(self, state: Mapping[str, Any], values: TensorValues, updates: bool, seed: int) -> Any:
@@ -187,16 +198,17 @@ class Runner:
         self._idle.append(module)
         return result
 
-    def pull_back(self, context: Any, out: Any, ticket: Any, gradient: Any) -> None:
-        """Compute the gradients of an update by what it returned; a call of `buffer_callback`."""
+    def _pull_back(self, given: Sequence[Any], into: Sequence[Any]) -> None:
+        """Compute the gradients of an update by what it returned."""
         import torch
 
-        scores, leaves = self._graphs.pop(int(np.asarray(ticket)))
+        ticket, gradient = given
+        scores, leaves = self._graphs.pop(int(ticket))
         asked = [leaf for leaf in leaves if leaf.requires_grad]
         found = iter(torch.autograd.grad(scores, asked, tensor(gradient), allow_unused=True) if scores.requires_grad else [])
-        for place, leaf in zip(out, leaves, strict=True):
+        for place, leaf in zip(into, leaves, strict=True):
             own = next(found, None) if leaf.requires_grad else None
-            np.asarray(place)[...] = 0 if own is None else own.numpy()
+            place[...] = 0 if own is None else own.numpy()
 
 
 def explored(module: Any, features: Features) -> Explored:
@@ -232,7 +244,11 @@ def explored(module: Any, features: Features) -> Explored:
     apart = same_apart(trial, given, functools.partial(values_of, given, others, features))
     shape = tuple(result.shape)
     batched = shape[:1] == (DRY_BATCH,)
-    scores = Returned(shape[1:] if batched else shape, jnp.dtype(str(result.dtype).removeprefix("torch.")), batched)
+    scores = Returned(
+        shape[1:] if batched else shape,
+        jnp.dtype("float32" if result.is_floating_point() else str(result.dtype).removeprefix("torch.")),
+        batched,
+    )
     return Explored(shapes, averages, bool(layers), draws, apart, scores)
 
 
@@ -293,11 +309,11 @@ def attributes_of(module: Any) -> dict[str, float]:
     }
 
 
-def tensor(buffer: Any) -> Any:
+def tensor(array: Any) -> Any:
     """Return a copy of an array of JAX."""
     import torch
 
-    return torch.from_numpy(np.asarray(buffer).copy())
+    return torch.from_numpy(array.copy())
 
 
 @contextmanager

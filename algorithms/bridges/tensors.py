@@ -62,6 +62,11 @@ class TensorValues(FeatureValues):
         apart: `flat` stays apart until something other than a linear layer sees it.
     """
 
+    rows: Any
+    index: Any
+    pooled: Any
+    apart: bool
+
     def __init__(
         self,
         rows: Any,
@@ -77,7 +82,7 @@ class TensorValues(FeatureValues):
         vars(self).update(dense=dense, wide=wide, history=history, features=features)
 
     @functools.cached_property
-    def slots(self) -> Any:  # type: ignore[override]
+    def slots(self) -> Any:
         """As in FeatureValues; looked up when it is asked for."""
         found = Gathered.apply(self.rows, self.index)
         return torch.cat((found, self.pooled), dim=1) if self.pooled.shape[1] else found
@@ -85,7 +90,7 @@ class TensorValues(FeatureValues):
     @property
     def flat(self) -> Any:
         """As in FeatureValues."""
-        return Flat(self) if self.apart else self.laid
+        return FlatTensor(self) if self.apart else self.laid
 
     @functools.cached_property
     def laid(self) -> Any:
@@ -107,7 +112,7 @@ class TensorValues(FeatureValues):
         return there[0] if len(there) == 1 else torch.cat(tuple(parts), dim=-1)
 
 
-class Flat(torch.Tensor):  # type: ignore[misc]
+class FlatTensor(torch.Tensor):  # type: ignore[misc]
     """All vectors and dense inputs of a batch side by side: a linear layer multiplies each distinct row of a slot once, and
     anything else sees the plain tensor."""
 
@@ -121,7 +126,7 @@ class Flat(torch.Tensor):  # type: ignore[misc]
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is torch.nn.functional.linear and multiplies(*args, **(kwargs or {})):
             return args[0].of.times(args[1], args[2] if len(args) > 2 else (kwargs or {}).get("bias"))
-        args, kwargs = tree_map_only(Flat, lambda flat: vars(flat)["of"].laid, (args, kwargs or {}))
+        args, kwargs = tree_map_only(FlatTensor, lambda flat: vars(flat)["of"].laid, (args, kwargs or {}))
         return function(*args, **kwargs)
 
     @classmethod
@@ -131,4 +136,9 @@ class Flat(torch.Tensor):  # type: ignore[misc]
 
 def multiplies(seen: Any, weight: Any = None, bias: Any = None) -> bool:
     """Return whether a linear layer's arguments are those of `TensorValues.times`."""
-    return type(seen) is Flat and type(weight) is not Flat and type(bias) is not Flat and weight.dtype == torch.float32
+    return (
+        type(seen) is FlatTensor
+        and type(weight) is not FlatTensor
+        and type(bias) is not FlatTensor
+        and weight.dtype == torch.float32
+    )

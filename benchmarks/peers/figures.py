@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow.parquet as pq
+
 from benchmarks.figures import Figure, Note
-from benchmarks.process import Measured, cores, measure
+from benchmarks.process import Measured, cores, measure, middle
+from benchmarks.scripts import ALGORITHM, Xpsql
 
 
 class Trained(NamedTuple):
@@ -150,3 +153,22 @@ def beside(ours: Mapping[str, Measured], rows: int, log: Path, folder: Path, rou
         yield Figure(f"{peer.name}: test AUC", runs[-1].auc, "")
         yield Figure(f"{peer.ours}: times {peer.name}", seconds / ours[peer.ours].seconds, "x", peer.times)
         yield Figure(f"{peer.ours}: times {peer.name}, CPU", used / ours[peer.ours].cpu_seconds, "x", peer.times)
+
+
+def network_beside(xpsql: Xpsql, log: Path, folder: Path, rounds: int) -> Iterator[Figure | Note]:
+    """Compare a network of the user's in PyTorch with PyTorch alone, whole processes on one core, in turns."""
+    what = "network in PyTorch, dim 16"
+    if (missing := lacking("torch")) is not None:
+        yield Note(f"{what}: not installed ({missing})")
+        return
+    written, data = f"network (file = '{Path(__file__).with_name('mlp.py')}', class = 'Mlp', dim = 16)", log / "train.parquet"
+    statement = ALGORITHM.format(algorithm=written, data=data).replace(" AS SELECT", " WITH (batch_size = 1024) AS SELECT")
+    with cores(1):
+        xpsql.run(statement)  # not counted: compiles what later processes find
+        turns = [(xpsql.run(statement), torch_like("pytorch", 16)(log, folder)) for _ in range(rounds)]
+    ours, theirs = middle([own for own, _ in turns]), [other for _, other in turns]
+    yield Figure(f"{what}: one core, CPU", pq.read_metadata(data).num_rows / ours.cpu_seconds, "rows/s")
+    yield Figure(f"{what}: times PyTorch", statistics.median(one.seconds for one in theirs) / ours.seconds, "x", 1.5)
+    yield Figure(
+        f"{what}: times PyTorch, CPU", statistics.median(one.cpu_seconds for one in theirs) / ours.cpu_seconds, "x", 1.5
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -11,9 +12,13 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.algorithms.bridges.test_network import GALLERY, log
+from xpsql.algorithms.bridges.features import Features
+from xpsql.algorithms.bridges.pytorch import explored, values_of
 from xpsql.platform.progress import SilentReporter
 
 torch = pytest.importorskip("torch")
+
+from xpsql.algorithms.bridges.tensors import FlatTensor  # noqa: E402 - which needs it
 
 USING = (
     f"USING network (file = '{GALLERY / 'dcn_torch.py'}', class = 'Dcn', hidden = (16), dim = 4, dropout = 0.1, norm = true)"
@@ -87,3 +92,70 @@ class Ranker(nn.Module):
         session.sql(f"TRAIN MODEL m {using} LABEL click AS SELECT * FROM log")
     with pytest.raises(xpsql.StatementError, match=r"parameter out\.weight must be float32, got torch\.float64"):
         session.sql(f"TRAIN MODEL m {using.replace(')', ', double = true)')} LABEL click AS SELECT * FROM log")
+
+
+FEATURES = Features(("a", "b", "tags"), (("price", 1), ("size", 2)), (), (), ("click",), 4)
+
+
+def inputs(features: Features = FEATURES, bags: int = 1) -> tuple[list[Any], list[Any]]:
+    """Return floats and others of a batch, as `values_of` takes them."""
+    torch.manual_seed(3)
+    lines, batch = len(features.slots) - bags, 50
+    shapes = (30, features.dim), (batch, bags, features.dim), (batch, features.num_dense), (batch, 1)
+    index = torch.stack([torch.randint(0, 4, (batch,)) + 5 * line for line in range(lines)]) if lines else torch.empty(0, batch)
+    index[:, ::9] = 29  # absent, the last row
+    return [torch.randn(shape, requires_grad=True) for shape in shapes], [index.int()]
+
+
+@pytest.mark.parametrize("bags", [0, 1])
+@pytest.mark.parametrize("units", [16, 5])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_first_layer_gives_what_it_gives_of_vectors_side_by_side(bags: int, units: int, bias: bool) -> None:
+    features = FEATURES if bags else FEATURES._replace(slots=("a", "b"), dense=())
+    floats, others = inputs(features, bags)
+    layer = torch.nn.Linear(features.width, units, bias=bias)
+    weights = torch.randn(50, units)
+    found = []
+    for apart in (False, True):
+        flat = values_of(floats, others, features, apart).flat
+        assert type(flat) is (FlatTensor if apart else torch.Tensor)
+        scores = layer(flat)
+        found.append([scores, *torch.autograd.grad((scores * weights).sum(), [floats[0], *layer.parameters()])])
+    for here, there in zip(*found, strict=True):
+        torch.testing.assert_close(there, here)
+
+
+def test_anything_else_sees_vectors_side_by_side() -> None:
+    floats, others = inputs()
+    values = values_of(floats, others, FEATURES, True)
+    plain = values_of(floats, others, FEATURES).flat
+    assert values.flat.shape == (50, FEATURES.width)
+    assert torch.equal(torch.cat([values.flat, values.flat], dim=1), torch.cat([plain, plain], dim=1))
+    assert torch.equal(values.flat[:, :2] @ torch.ones(2, 3), plain[:, :2] @ torch.ones(2, 3))
+    torch.testing.assert_close(values["tags"], floats[1][:, 0])
+    (found,) = torch.autograd.grad(values.flat.square().sum(), floats[:1])
+    torch.testing.assert_close(found, torch.autograd.grad(plain.square().sum(), floats[:1])[0])
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, seen: Any) -> Any:
+        return seen * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient * 2
+
+
+class Ranker(torch.nn.Module):
+    def __init__(self, own: bool) -> None:
+        super().__init__()
+        self.out, self.own = torch.nn.Linear(FEATURES.width, 1), own
+
+    def forward(self, x: Any) -> Any:
+        return self.out(Doubled.apply(x.flat) if self.own else x.flat)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_where_gradients_would_be_lost_vectors_stand_side_by_side_from_the_start(own: bool) -> None:
+    assert explored(Ranker(own), FEATURES).apart is not own
