@@ -1,4 +1,4 @@
-"""The network of benchmarks.peers.pytorch as a network of the user's, for TRAIN ... USING network (file = ..., class = 'Mlp')."""
+"""The network of benchmarks.peers.pytorch as one of the user's: USING network (file = ..., class = 'Mlp')."""
 
 from torch import nn
 
