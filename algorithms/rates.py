@@ -13,7 +13,8 @@ CURVATURE = {"squared": 1.0}  # how much a loss bends by its score, at most; oth
 LOGISTIC = 0.25
 LARGEST = 2.0  # of few slots
 DAMPING, POWER = 1.5, 0.625
-OF_VECTORS, LARGEST_OF_VECTORS, DAMPING_OF_VECTORS = 0.2, 0.4, 0.3
+OF_VECTORS, LARGEST_OF_VECTORS = 0.1, 0.4
+DAMPING_OF_VECTORS, PAIRS_TO_DAMP = 0.3, 150
 SPREAD = 0.06
 VARIANCE = 2.0
 ARRAYS = 6
@@ -35,8 +36,9 @@ def rate_of(layout: Layout, loss: str = "logloss") -> float:
 
 
 def vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
-    """Return the learning rate of vectors that meet each other."""
-    return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * moved(layout))), 4)
+    """Return the learning rate of vectors that meet each other: what one meets, the sum of the others, grows with the root of
+    their number. It is that of features seen often; `vectors_by` damps the first steps."""
+    return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * math.sqrt(moved(layout)))), 4)
 
 
 def alpha_option() -> float | None:
@@ -69,6 +71,8 @@ def weights_by(alpha: float, table: TableSpec, beta: float = DAMPING, l1: float 
     return ftrl(FtrlOptions(alpha=alpha, beta=beta, power=POWER, l1=l1, l2=l2), table)
 
 
-def vectors_by(alpha: float, table: TableSpec) -> Operator:
-    """Return the optimizer of vectors that meet each other."""
-    return ftrl(FtrlOptions(alpha=alpha, beta=DAMPING_OF_VECTORS), table)
+def vectors_by(alpha: float, table: TableSpec, layout: Layout) -> Operator:
+    """Return the optimizer of vectors that meet each other: the more pairs of an example move its score at once, the more it
+    damps first steps, so that vectors of rare features do not learn the errors that those of frequent ones make meanwhile."""
+    inputs = moved(layout)
+    return ftrl(FtrlOptions(alpha=alpha, beta=DAMPING_OF_VECTORS + inputs * (inputs - 1) / 2 / PAIRS_TO_DAMP), table)

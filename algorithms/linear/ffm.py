@@ -37,7 +37,7 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
     loss = loss_of(options)
 
     def optimizer(table: TableSpec) -> Operator:
-        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
+        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table, layout)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         inputs = pooled(inputs, layout, options.pooling)

@@ -28,7 +28,8 @@ class FmOptions(LongOptions, LossOptions):
     alpha: float | None = alpha_option()
     vector_alpha: float | None = option(
         None,
-        "learning rate of the vectors; by default a fifth of that of the weights, at most 0.4; raise it for long logs",
+        "learning rate of the vectors; by default 0.4 over the root of the number of slots, an array or map counting as six, with "
+        "loss = 'squared' 0.1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,
@@ -59,7 +60,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
     loss, outputs = loss_of(options, layout.classes), layout.classes or 1
 
     def optimizer(table: TableSpec) -> Operator:
-        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
+        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table, layout)
 
     def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         inputs = pooled(inputs, layout, options.pooling)

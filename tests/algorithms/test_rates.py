@@ -31,13 +31,13 @@ def test_elements_of_dense_vectors_count_and_what_operators_offer_does_not() -> 
 
 def test_an_array_counts_as_six_slots() -> None:
     some = Layout(("a", "b"), ("tags",))
-    assert (XftrlOptions().adapted(some).alpha, FmOptions().adapted(some).vector_alpha) == (0.5, 0.1)
+    assert (XftrlOptions().adapted(some).alpha, FmOptions().adapted(some).vector_alpha) == (0.5, 0.1414)
 
 
 def test_vectors_of_many_slots_begin_smaller_and_learn_slower() -> None:
     few, many = FmOptions().adapted(Layout(("a", "b"))), FmOptions().adapted(MANY)
-    assert (many.vector_alpha, many.init_scale) == (0.02, 0.0095)
-    assert (few.vector_alpha, few.init_scale) == (0.4, 0.0424)
+    assert (many.vector_alpha, many.init_scale) == (0.0632, 0.0095)
+    assert (few.vector_alpha, few.init_scale) == (0.2828, 0.0424)
 
 
 def rows(session: xpsql.Session, query: str) -> list[dict[str, object]]:
@@ -67,5 +67,5 @@ def test_pairs_are_learned_from_a_short_log_and_a_version_tells_its_rates(tmp_pa
             reported = rows(session, "SELECT option, value, given FROM ML.OPTIONS(MODEL m) WHERE option LIKE '%alpha'")
             assert reported == [
                 {"option": "alpha", "value": "2.0", "given": False},
-                {"option": "vector_alpha", "value": "0.4", "given": False},
+                {"option": "vector_alpha", "value": "0.2828", "given": False},
             ]
