@@ -14,6 +14,7 @@ LOGISTIC = 0.25
 LARGEST = 2.0  # of few slots
 DAMPING, POWER = 1.5, 0.625
 OF_VECTORS, LARGEST_OF_VECTORS = 0.1, 0.4
+OF_FIELD_VECTORS, OF_FEW_FIELDS = 0.0625, 0.2
 DAMPING_OF_VECTORS, PAIRS_TO_DAMP = 0.3, 150
 SPREAD = 0.06
 VARIANCE = 2.0
@@ -39,6 +40,13 @@ def vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
     """Return the learning rate of vectors that meet each other: what one meets, the sum of the others, grows with the root of
     their number. It is that of features seen often; `vectors_by` damps the first steps."""
     return round(min(LARGEST_OF_VECTORS, OF_VECTORS / (CURVATURE.get(loss, LOGISTIC) * math.sqrt(moved(layout)))), 4)
+
+
+def field_vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
+    """Return the learning rate of vectors of which each meets one other of an example, not the sum of them."""
+    slots = moved(layout)
+    rate = max(OF_FIELD_VECTORS / math.sqrt(slots), OF_FEW_FIELDS / slots)
+    return round(min(LARGEST_OF_VECTORS, rate / CURVATURE.get(loss, LOGISTIC)), 4)
 
 
 def alpha_option() -> float | None:
@@ -71,8 +79,11 @@ def weights_by(alpha: float, table: TableSpec, beta: float = DAMPING, l1: float 
     return ftrl(FtrlOptions(alpha=alpha, beta=beta, power=POWER, l1=l1, l2=l2), table)
 
 
-def vectors_by(alpha: float, table: TableSpec, layout: Layout) -> Operator:
-    """Return the optimizer of vectors that meet each other: the more pairs of an example move its score at once, the more it
-    damps first steps, so that vectors of rare features do not learn the errors that those of frequent ones make meanwhile."""
-    inputs = moved(layout)
-    return ftrl(FtrlOptions(alpha=alpha, beta=DAMPING_OF_VECTORS + inputs * (inputs - 1) / 2 / PAIRS_TO_DAMP), table)
+def vectors_by(alpha: float, table: TableSpec, meets: int = 1) -> Operator:
+    """Return the optimizer of vectors that meet each other: the more pairs of an example move its score by them at once, the
+    more it damps first steps, so that vectors of rare features do not learn errors that those of frequent ones make meanwhile.
+
+    Args:
+        meets: how many vectors of an example meet the others with all their elements.
+    """
+    return ftrl(FtrlOptions(alpha=alpha, beta=DAMPING_OF_VECTORS + meets * (meets - 1) / 2 / PAIRS_TO_DAMP), table)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import jax
 
 from ...platform.operators.base import Operator, TableSpec
-from ...platform.options import Part, known, option
+from ...platform.options import Part, given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Supervised
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
 from ..lines import CommonLines
 from ..losses import loss_of
-from ..rates import vectors_by, weights_by
+from ..rates import field_vector_rate_of, vectors_by, weights_by
 from .fm import FmOptions
 from .scores import linear_scores, sums_of
 
@@ -23,6 +24,18 @@ from .scores import linear_scores, sums_of
 @dataclass(frozen=True)
 class FfmOptions(FmOptions):
     dim: int = option(4, "elements of each of a feature's vectors", minimum=1, maximum=1024)
+    vector_alpha: float | None = option(
+        None,
+        "learning rate of the vectors; by default 0.8 over the number of slots, an array or map counting as six, or 0.25 over "
+        "its root where that is more, at most 0.4, with loss = 'squared' a quarter of it",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
+    )
+
+    def adapted(self, layout: Layout) -> Self:
+        """See `adapted` of platform/options."""
+        return FmOptions.adapted(given_or(self, vector_alpha=field_vector_rate_of(layout, self.loss)), layout)
 
 
 def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
@@ -37,7 +50,7 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
     loss = loss_of(options)
 
     def optimizer(table: TableSpec) -> Operator:
-        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table, layout)
+        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         inputs = pooled(inputs, layout, options.pooling)

@@ -18,7 +18,7 @@ from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.lookups import sums, taken
 from ..layers.pooling import over_values, pooled
 from ..losses import LossOptions, loss_of
-from ..rates import alpha_option, rate_of, spread_of, vector_rate_of, vectors_by, weights_by
+from ..rates import alpha_option, moved, rate_of, spread_of, vector_rate_of, vectors_by, weights_by
 from .scores import linear_scores, pooling_option, sums_of
 
 
@@ -28,8 +28,8 @@ class FmOptions(LongOptions, LossOptions):
     alpha: float | None = alpha_option()
     vector_alpha: float | None = option(
         None,
-        "learning rate of the vectors; by default 0.4 over the root of the number of slots, an array or map counting as six, with "
-        "loss = 'squared' 0.1 over it",
+        "learning rate of the vectors; by default 0.4 over the root of the number of slots, an array or map counting as six, "
+        "with loss = 'squared' 0.1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,
@@ -60,7 +60,7 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
     loss, outputs = loss_of(options, layout.classes), layout.classes or 1
 
     def optimizer(table: TableSpec) -> Operator:
-        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table, layout)
+        return weights_by(alpha, table) if table.name == "weights" else vectors_by(vector_alpha, table, moved(layout))
 
     def scores(rows: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         inputs = pooled(inputs, layout, options.pooling)

@@ -11,6 +11,7 @@ import pytest
 
 import xpsql
 from xpsql.algorithms.inputs import Layout
+from xpsql.algorithms.linear.ffm import FfmOptions
 from xpsql.algorithms.linear.fm import FmOptions
 from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.progress import SilentReporter
@@ -38,6 +39,9 @@ def test_vectors_of_many_slots_begin_smaller_and_learn_slower() -> None:
     few, many = FmOptions().adapted(Layout(("a", "b"))), FmOptions().adapted(MANY)
     assert (many.vector_alpha, many.init_scale) == (0.0632, 0.0095)
     assert (few.vector_alpha, few.init_scale) == (0.2828, 0.0424)
+    rates = [FfmOptions().adapted(layout).vector_alpha for layout in (Layout(("a", "b")), Layout(tuple("abcdef")), MANY)]
+    assert rates == [0.4, 0.1333, 0.0395]
+    assert FfmOptions(vector_alpha=0.2).adapted(MANY).vector_alpha == 0.2
 
 
 def rows(session: xpsql.Session, query: str) -> list[dict[str, object]]:
@@ -56,8 +60,10 @@ def pairs_log(folder: Path, number: int) -> str:
     return f"parquet.`{folder / 'log.parquet'}`"
 
 
-@pytest.mark.parametrize(("algorithm", "least"), [("fm", 0.80), ("ffm", 0.80), ("xnn", 0.74)])
-def test_pairs_are_learned_from_a_short_log_and_a_version_tells_its_rates(tmp_path: Path, algorithm: str, least: float) -> None:
+@pytest.mark.parametrize(("algorithm", "least", "vectors"), [("fm", 0.80, "0.2828"), ("ffm", 0.80, "0.4"), ("xnn", 0.74, "")])
+def test_pairs_are_learned_from_a_short_log_and_a_version_tells_its_rates(
+    tmp_path: Path, algorithm: str, least: float, vectors: str
+) -> None:
     log = pairs_log(tmp_path, 40_000)
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
         session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT user, item, label FROM {log} WHERE number < 30000")
@@ -67,5 +73,5 @@ def test_pairs_are_learned_from_a_short_log_and_a_version_tells_its_rates(tmp_pa
             reported = rows(session, "SELECT option, value, given FROM ML.OPTIONS(MODEL m) WHERE option LIKE '%alpha'")
             assert reported == [
                 {"option": "alpha", "value": "2.0", "given": False},
-                {"option": "vector_alpha", "value": "0.2828", "given": False},
+                {"option": "vector_alpha", "value": vectors, "given": False},
             ]
