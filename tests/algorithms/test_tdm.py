@@ -103,7 +103,7 @@ def test_explain_learns_from_a_sample_with_a_tree_of_its_items(session: xpsql.Se
     """Without one, every leaf of a batch would be contrasted with all others."""
     trees: list[Tree | None] = []
     measure = cost.stepped
-    monkeypatch.setattr(cost, "stepped", lambda prepared, batches: [trees.append(prepared.tree), measure(prepared, batches)][1])
+    monkeypatch.setattr(cost, "stepped", lambda prepared, *given: [trees.append(prepared.tree), measure(prepared, *given)][1])
     query, settings = (
         "SELECT had, item, kind FROM log WHERE NOT last",
         "WITH (batch_size = 128, workers = 1, share = (had AS item))",

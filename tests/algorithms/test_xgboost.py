@@ -137,18 +137,18 @@ def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Ses
     np.testing.assert_allclose(predicted(session, more), peer, rtol=1e-6)
 
 
-def test_an_older_xgboost_refuses_trees_that_it_may_misread(
-    session: xpsql.Session, log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as newer:
-        newer.setattr(xgboost, "__version__", "99.1.0")
-        session.sql(TRAIN.format(log.path))
-    for refused in (
-        lambda: predicted(session, log),
-        lambda: session.sql(TRAIN.format(log.path).replace("TRAIN", "CONTINUE", 1)),
-    ):
-        with pytest.raises(ModelError, match=r"XGBoost 99\.1\.0 grew .* Install xgboost 99\.1\.0 or newer"):
-            refused()
+def test_an_older_xgboost_refuses_trees_that_it_may_misread(tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process, whose xgboost says it is another."""
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        with monkeypatch.context() as newer:
+            newer.setattr(xgboost, "__version__", "99.1.0")
+            session.sql(TRAIN.format(log.path))
+        for refused in (
+            lambda: predicted(session, log),
+            lambda: session.sql(TRAIN.format(log.path).replace("TRAIN", "CONTINUE", 1)),
+        ):
+            with pytest.raises(ModelError, match=r"XGBoost 99\.1\.0 grew .* Install xgboost 99\.1\.0 or newer"):
+                refused()
 
 
 def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, log: Log) -> None:
