@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 Parameters = Mapping[str, jax.Array]
+Start = Mapping[str, NDArray[np.float32]]  # in NumPy: layers are described before JAX runs
 
 LEAK = 0.01
 PRELU_START = 0.25
@@ -33,7 +36,7 @@ class Activation(NamedTuple):
     """
 
     apply: Callable[[Parameters, jax.Array], jax.Array]
-    init: Callable[[int], Parameters] = lambda dim: {}
+    init: Callable[[int], Start] = lambda dim: {}
     follows: Callable[[jax.Array, jax.Array], Parameters] | None = None
 
 
@@ -58,8 +61,12 @@ def gelu(x: jax.Array) -> jax.Array:
     return jax.nn.gelu(x, approximate=False)
 
 
-def prelu_start(dim: int) -> Parameters:
-    return {"slope": jnp.full(dim, PRELU_START)}
+def zeros(dim: int) -> NDArray[np.float32]:
+    return np.zeros(dim, np.float32)
+
+
+def prelu_start(dim: int) -> Start:
+    return {"slope": np.full(dim, PRELU_START, np.float32)}
 
 
 def prelu(parameters: Parameters, x: jax.Array) -> jax.Array:
@@ -70,8 +77,8 @@ def prelu(parameters: Parameters, x: jax.Array) -> jax.Array:
     return jnp.where(x > 0, x, parameters["slope"] * x)
 
 
-def dice_start(dim: int) -> Parameters:
-    return {"slope": jnp.zeros(dim), "mean": jnp.zeros(dim), "steepness": jnp.ones(dim)}
+def dice_start(dim: int) -> Start:
+    return {"slope": zeros(dim), "mean": zeros(dim), "steepness": 1 + zeros(dim)}
 
 
 def dice(parameters: Parameters, x: jax.Array) -> jax.Array:
@@ -87,8 +94,8 @@ def dice(parameters: Parameters, x: jax.Array) -> jax.Array:
     return (share + (1 - share) * parameters["slope"]) * x
 
 
-def running_dice_start(dim: int) -> Parameters:
-    return {"slope": jnp.zeros(dim), "mean": jnp.zeros(dim), "variance": jnp.ones(dim)}
+def running_dice_start(dim: int) -> Start:
+    return {"slope": zeros(dim), "mean": zeros(dim), "variance": 1 + zeros(dim)}
 
 
 def running_dice(parameters: Parameters, x: jax.Array) -> jax.Array:

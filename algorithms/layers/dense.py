@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from ...platform.operators.base import DenseSpec, mixed
-from .activations import ACTIVATIONS
+from .activations import ACTIVATIONS, Start
 from .affine import RECTIFIED, affine
 from .running import MOMENTUM, follow, running
 from .stacked import Stacked
@@ -72,11 +74,13 @@ class Layer(NamedTuple):
         return y + (x.whole() if isinstance(x, Stacked) else x)
 
 
-def activation_specs(layer: str, activation: str, values: Parameters) -> tuple[DenseSpec, ...]:
-    """Return the dense parameters of a layer's activation, whose first values are given; moving averages follow batches."""
+def activation_specs(layer: str, activation: str, values: Start) -> tuple[DenseSpec, ...]:
+    """Return the dense parameters of a layer's activation, whose first values are given; moving averages follow batches.
+
+    JAX does not run here: by these parameters it is found how many threads it shall have.
+    """
     chosen = ACTIVATIONS[activation]
-    sample = jnp.zeros((1, 1))
-    averages = chosen.follows(sample, jnp.ones(1, bool)) if chosen.follows else {}
+    averages = jax.eval_shape(chosen.follows, np.zeros((1, 1), np.float32), np.ones(1, bool)) if chosen.follows else {}
     return tuple(
         running(f"{layer}.{name}", first.shape, MOMENTUM, constant(first))
         if name in averages
@@ -111,8 +115,8 @@ def he_uniform(number: int, inputs: int, units: int) -> Callable[[int], jax.Arra
     return init
 
 
-def constant(values: jax.Array) -> Callable[[int], jax.Array]:
-    return lambda seed: values
+def constant(values: NDArray[np.float32]) -> Callable[[int], jax.Array]:
+    return lambda seed: jnp.asarray(values)
 
 
 def dropped(x: jax.Array, share: float, random: jax.Array, number: int) -> jax.Array:

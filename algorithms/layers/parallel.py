@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from ...platform.operators.base import DenseSpec
 from .activations import ACTIVATIONS
@@ -107,5 +108,5 @@ def stacked(init: Callable[[int], jax.Array], count: int) -> Callable[[int], jax
     return apart
 
 
-def repeated(values: jax.Array, count: int) -> jax.Array:
-    return jnp.broadcast_to(values, (count, *values.shape))
+def repeated(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    return np.broadcast_to(values, (count, *values.shape))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,19 @@ def test_small_steps_stay_on_one_thread(
     monkeypatch.setattr(recipe, "cores", lambda: 7)
     part = next(part for part in ALGORITHMS if part.name == name)
     assert recipe.num_threads(part.make(part.options(**options), LAYOUT)) == threads
+
+
+def test_jax_does_not_run_before_it_is_known_how_many_threads_it_shall_have() -> None:
+    """In a process of its own, where JAX has not run: algorithms are made first, and say how large they are."""
+    script = (
+        "from jax._src.xla_bridge import backends_are_initialized\n"
+        "from tests.training.test_recipe import ALGORITHMS, LAYOUT, LAYOUTS\n"
+        "for part in ALGORITHMS:\n"
+        "    layout, given = LAYOUTS.get(part.name, (LAYOUT, {}))\n"
+        "    part.make(part.options(**given), layout)\n"
+        "    assert not backends_are_initialized(), part.name\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, cwd=Path(__file__).parents[2])
 
 
 @pytest.mark.parametrize("part", ALGORITHMS, ids=lambda part: part.name)
