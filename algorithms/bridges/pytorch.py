@@ -20,7 +20,7 @@ from ...platform.errors import StatementError
 from ..layers.running import LEARNED, follow
 from .base import Arrays, Bridged, check_float32, unknown_state
 from .features import DRY_BATCH, BatchRows, Features, shaped, shapes_of
-from .outside import Answers
+from .callback import Callback
 from .source import NETWORK
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def called_backward(runner: Runner, saved: Any, gradient: Any) -> tuple[tuple[ja
 called.defvjp(called_forward, called_backward)
 
 
-class Runner(Answers):
+class Runner(Callback):
     """Runs a module on what JAX has, in any thread; keeps the graph of an update until its gradients are asked for.
 
     Arrays are copied: JAX may write other values where they were before the gradients are computed.

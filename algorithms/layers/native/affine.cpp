@@ -54,7 +54,7 @@ struct Layer {
 };
 
 template <class Lane>
-class Computed {
+class Computed : Lanes<Lane> {
   public:
     static constexpr size_t lane = sizeof(Lane) / sizeof(float);
     static constexpr size_t panel = 2 * lane;
@@ -91,12 +91,9 @@ class Computed {
     }
 
   private:
-    static XPSQL_INLINE Lane load(const float* from) {
-        Lane values;
-        std::memcpy(&values, from, sizeof values);
-        return values;
-    }
-    static XPSQL_INLINE void store(float* to, Lane values) { std::memcpy(to, &values, sizeof values); }
+    using Lanes<Lane>::load;
+    using Lanes<Lane>::store;
+
     static XPSQL_INLINE void copy(float* to, const float* from, size_t some) {
         if (some == panel) std::memcpy(to, from, panel * sizeof(float));
         else std::memcpy(to, from, some * sizeof(float));
@@ -190,9 +187,6 @@ class Computed {
         }
     }
 };
-
-using Lane32 = float __attribute__((vector_size(32)));
-using Lane64 = float __attribute__((vector_size(64)));
 
 // What a processor computes with: panels of so many columns, and the functions of Computed.
 struct Compiled {

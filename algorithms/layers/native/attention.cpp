@@ -77,7 +77,7 @@ struct Gradients {
 };
 
 template <class Lane>
-class Computed {
+class Computed : Lanes<Lane> {
   public:
     static constexpr size_t lane = sizeof(Lane) / sizeof(float);
     static constexpr size_t block = lane == 16 ? 8 : 4;  // rows of a product whose sums stay in registers, two lanes of each
@@ -156,12 +156,9 @@ class Computed {
     }
 
   private:
-    static XPSQL_INLINE Lane load(const float* from) {
-        Lane values;
-        std::memcpy(&values, from, sizeof values);
-        return values;
-    }
-    static XPSQL_INLINE void store(float* to, Lane values) { std::memcpy(to, &values, sizeof values); }
+    using Lanes<Lane>::load;
+    using Lanes<Lane>::store;
+
     static XPSQL_INLINE void add(float* to, const float* from, size_t n) {
         for (size_t u = 0; u < n; u += lane) store(to + u, load(to + u) + load(from + u));
     }
@@ -284,9 +281,6 @@ class Computed {
     size_t place_[stretch], example_[stretch], element_[stretch];
     const float *vector_[stretch], *target_[stretch], *shared_[stretch], *common_[stretch];
 };
-
-using Lane32 = float __attribute__((vector_size(32)));
-using Lane64 = float __attribute__((vector_size(64)));
 
 template <class Lane>
 XPSQL_INLINE void compute(const Network& network, const Batch& batch, const float* parameters, const float* turned, size_t part,

@@ -15,7 +15,7 @@
 
 #include "affine.hpp"
 #include "attention.hpp"
-#include "outside.hpp"
+#include "callback.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "recurrence.hpp"
@@ -376,7 +376,7 @@ NB_MODULE(_lookups, module) {
         add("affine_gradients", xpsql_affine_gradients);
         add("recur", xpsql_recur);
         add("recur_gradients", xpsql_recur_gradients);
-        add("outside", xpsql_outside);
+        add("callback", xpsql_callback);
         return calls;
     });
 }

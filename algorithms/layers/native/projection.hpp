@@ -12,12 +12,11 @@
 #include <vector>
 
 #include "lines.hpp"
-
-#define XPSQL_INLINE inline __attribute__((always_inline))  // all is compiled for its caller's processor
+#include "wide.hpp"
 
 namespace xpsql::projection {
 
-using Lane = float __attribute__((vector_size(32)));
+using Lane = Lane32;
 
 constexpr size_t lane = sizeof(Lane) / sizeof(float);
 constexpr size_t pair = 2 * lane;      // units are a multiple of it
@@ -38,13 +37,8 @@ inline float* scratch(size_t floats) {
     return memory.data();
 }
 
-XPSQL_INLINE Lane load(const float* from) {
-    Lane values;
-    std::memcpy(&values, from, sizeof values);
-    return values;
-}
-
-XPSQL_INLINE void store(float* to, Lane values) { std::memcpy(to, &values, sizeof values); }
+XPSQL_INLINE Lane load(const float* from) { return Lanes<Lane>::load(from); }
+XPSQL_INLINE void store(float* to, Lane values) { Lanes<Lane>::store(to, values); }
 
 // A line of an index, and its cells: each has a row, each example is in one. The rows of a batch's slot stand one after the
 // other, and the last row of all is what is absent; so there is a cell for each row from the lowest to the highest, and one for

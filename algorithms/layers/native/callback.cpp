@@ -1,5 +1,5 @@
-// The functions that answer are those of algorithms/bridges/outside.py.
-#include "outside.hpp"
+// The functions that answer are those of algorithms/bridges/callback.py.
+#include "callback.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -31,14 +31,14 @@ nb::object array_of(const ffi::AnyBuffer& buffer) {
     return nb::cast(array, nb::rv_policy::reference);
 }
 
-ffi::Error outside(int64_t number, int64_t what, ffi::RemainingArgs given, ffi::RemainingRets into) {
+ffi::Error callback(int64_t number, int64_t what, ffi::RemainingArgs given, ffi::RemainingRets into) {
     const nb::gil_scoped_acquire lock;
     try {
         nb::list arguments, results;
         for (size_t i = 0; i < given.size(); ++i)
             arguments.append(array_of<nb::ndarray<nb::numpy, nb::ro>>(*given.get<ffi::AnyBuffer>(i)));
         for (size_t i = 0; i < into.size(); ++i) results.append(array_of<nb::ndarray<nb::numpy>>(**into.get<ffi::AnyBuffer>(i)));
-        nb::module_::import_("xpsql.algorithms.bridges.outside").attr("answer")(number, what, arguments, results);
+        nb::module_::import_("xpsql.algorithms.bridges.callback").attr("answer")(number, what, arguments, results);
         return ffi::Error::Success();
     } catch (const std::exception& error) {  // of Python, with its traceback
         return ffi::Error::Internal(error.what());
@@ -50,5 +50,5 @@ ffi::Error outside(int64_t number, int64_t what, ffi::RemainingArgs given, ffi::
 }  // namespace xpsql
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    xpsql_outside, xpsql::outside,
+    xpsql_callback, xpsql::callback,
     xla::ffi::Ffi::Bind().Attr<int64_t>("number").Attr<int64_t>("what").RemainingArgs().RemainingRets());

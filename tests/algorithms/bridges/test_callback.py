@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from xpsql.algorithms.bridges.outside import Answers
+from xpsql.algorithms.bridges.callback import Callback
 
 FLOATS = jax.ShapeDtypeStruct((3,), jnp.float32)
 
 
-class Scaling(Answers):
+class Scaling(Callback):
     """Gives values that are there times `what`, and how many these are."""
 
     def answer(self, what: int, given: Sequence[Any], into: Sequence[Any]) -> None:
@@ -37,7 +37,7 @@ def test_a_program_gets_what_python_computes_and_its_errors() -> None:
     values, found = jax.jit(lambda values: scaled(2, values + 1))(jnp.arange(3.0))
     assert values.tolist() == [2, 0, 6]
     assert found["there"] == 2
-    with pytest.raises(jax.errors.JaxRuntimeError, match=r"test_outside.py(.|\n)*ValueError: what is below zero"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"test_callback.py(.|\n)*ValueError: what is below zero"):
         jax.block_until_ready(jax.jit(lambda values: scaled(-1, values))(jnp.arange(3.0)))
 
 

@@ -1,9 +1,11 @@
-"""Calls out of a program that XLA compiled, into Python, by a number: so the compiled program can be kept on disk."""
+"""Callbacks of programs that XLA compiled into Python, by a number: so the compiled program can be kept on disk, which JAX does
+not do with its own callbacks."""
 
 from __future__ import annotations
 
 import itertools
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,21 +14,21 @@ import numpy as np
 
 from ..layers import lookups  # which registers the call
 
-CALL = lookups.PREFIX + "outside"
-ANSWERING: weakref.WeakValueDictionary[int, Answers] = weakref.WeakValueDictionary()
+CALL = lookups.PREFIX + "callback"
+CALLBACKS: weakref.WeakValueDictionary[int, Callback] = weakref.WeakValueDictionary()
 NUMBERS = itertools.count()
 
 
-class Answers:
-    """What computes outside of XLA. A program calls it while it lives, so whoever traced the call must keep it."""
+class Callback(ABC):
+    """What computes in Python. A program calls it while it lives, so whoever traced the call must keep it."""
 
     def __init__(self) -> None:
         self.number = next(NUMBERS)
-        ANSWERING[self.number] = self
+        CALLBACKS[self.number] = self
 
+    @abstractmethod
     def answer(self, what: int, given: Sequence[Any], into: Sequence[Any]) -> None:
-        """Compute results from arguments, arrays of numpy that are valid as long as this runs."""
-        raise NotImplementedError
+        """Compute results from arguments, NumPy arrays that are valid as long as this runs."""
 
     def called(self, what: int, results: Any, *arguments: Any) -> Any:
         """Return what `answer` computes where a program runs that traces this.
@@ -44,4 +46,4 @@ class Answers:
 
 def answer(number: int, what: int, given: Sequence[Any], into: Sequence[Any]) -> None:
     """Answer a program's call."""
-    ANSWERING[number].answer(what, given, into)
+    CALLBACKS[number].answer(what, given, into)

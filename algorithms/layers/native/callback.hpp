@@ -3,7 +3,7 @@
 
 #include <xla/ffi/api/ffi.h>
 
-// Calls answer(number, what, given, into) of xpsql.algorithms.bridges.outside with arrays of numpy: the arguments, which it may
+// Calls answer(number, what, given, into) of xpsql.algorithms.bridges.callback with arrays of numpy: the arguments, which it may
 // read, and the results, which it writes. Its attributes are integers, so that a program that is kept on disk can be run by
 // another process.
-XLA_FFI_DECLARE_HANDLER_SYMBOL(xpsql_outside);
+XLA_FFI_DECLARE_HANDLER_SYMBOL(xpsql_callback);
