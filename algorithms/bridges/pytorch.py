@@ -19,8 +19,8 @@ import numpy as np
 from ...platform.errors import StatementError
 from ..layers.running import LEARNED, follow
 from .base import Arrays, Bridged, check_float32, unknown_state
-from .features import DRY_BATCH, BatchRows, Features, shaped, shapes_of
 from .callback import Callback
+from .features import DRY_BATCH, BatchRows, Features, shaped, shapes_of
 from .source import NETWORK
 
 if TYPE_CHECKING:
