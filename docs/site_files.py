@@ -1,4 +1,4 @@
-"""A hook of MkDocs: files of the repository that pages link to are part of the site."""
+"""Hooks of MkDocs: files of the repository that pages link to are part of the site, and every fenced block becomes code."""
 
 from __future__ import annotations
 
@@ -6,14 +6,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from mkdocs.structure.files import File
-
 ROOT = Path(__file__).parents[1]
 OUTSIDE = re.compile(r"\]\(\.\./([^)#]+)\)")
+ATTRIBUTES = re.compile(r"^(```\w+) .*$", re.MULTILINE)
+"""What tests of the pages read behind a fence's language, and Markdown's parser does not know."""
+CODE = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
+
+
+class RawFence(Exception):
+    """A page of the site shows the fence of a block as text."""
 
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the files that pages link to outside of docs/; of a folder, those in it."""
+    from mkdocs.structure.files import File  # tests of these hooks do without MkDocs
+
     links = {link for page in sorted((ROOT / "docs").glob("*.md")) for link in OUTSIDE.findall(page.read_text("utf-8"))}
     for path in sorted({file for link in links for file in files_of(ROOT / link)}):
         files.append(File.generated(config, f"files/{path.relative_to(ROOT)}.txt", abs_src_path=str(path)))
@@ -25,5 +32,19 @@ def files_of(path: Path) -> list[Path]:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Let links out of docs/ lead to those files; one to a folder to the first of them."""
-    return OUTSIDE.sub(lambda link: f"](files/{files_of(ROOT / link[1])[0].relative_to(ROOT)}.txt)", markdown)
+    """Let links out of docs/ lead to those files, one to a folder to the first of them; leave a fence its language alone."""
+    plain = ATTRIBUTES.sub(r"\1", markdown)
+    return OUTSIDE.sub(lambda link: f"](files/{files_of(ROOT / link[1])[0].relative_to(ROOT)}.txt)", plain)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
+    """Refuse a page on which the fence of a block is text.
+
+    Raises:
+        RawFence: there is one; names the page and shows it.
+    """
+    text = CODE.sub("", html)
+    if (at := text.find("```")) >= 0:
+        shown = text[at : at + 60]
+        raise RawFence(f"{page.file.src_uri} shows a fence as text: {shown!r}. Close it, or begin its line with it.")
+    return html

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 COPIED = ("weather.csv", "planes.csv", "airlines.csv")
-INSTALL = "Install it with: pip install 'xpsql[examples]' (in a checkout: pip install '.[examples]')."
+INSTALL = "Install it in a checkout of xpsql: pip install '.[examples]'."
 
 
 def source() -> Path:

@@ -61,6 +61,7 @@ class NestedScan:
     staged: bool = False
     bounded: bool = True
     exact: bool = False
+    columnar: bool = False
 
     def splits(self) -> list[Split]:
         """List the row groups, each with as many rows as its longest array column has elements."""

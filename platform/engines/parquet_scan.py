@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from ...warehouse.manifest import RowGroup, Split
 from ..errors import DataError
-from ..objects import metadata_of, parquet_file, stamp
+from ..objects import is_object, located, metadata_of, parquet_file, schema_of, stamp
 from ..spark_types import is_category
 from .base import Bounds
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 ELEMENT = 2  # names below a column of arrays, where its elements are: `a.list.element`
+
+
+class RowProjection(Protocol):
+    """Makes the result's rows of one piece, a table of the stored columns `needed`, in their order; from any thread."""
+
+    @property
+    def needed(self) -> tuple[str, ...]: ...
+
+    def only(self, names: tuple[str, ...]) -> RowProjection:
+        """Return what makes the same rows with some of their columns, and needs no more than these take."""
+        ...
+
+    def __call__(self, piece: pa.Table) -> pa.Table: ...
 
 
 @dataclass(frozen=True)
@@ -29,37 +43,44 @@ class ParquetScan:
     Attributes:
         files: absolute paths, in the order of reading.
         columns: result column -> source column, for a scan of references and renames; the result's order.
-        project: None, or a function that makes the result's rows of one piece (a table of the source columns `needed`), for
-            row-wise expressions and filters. Called from several threads, keeps the order of rows.
+        project: None, or what makes the result's rows of one piece, for row-wise expressions and filters.
         needed: the source columns that are read.
         schema: the result's columns, in Spark's types.
         staged: the query's rows were materialized into these files, which are deleted with the statement.
         coded_fields: the column of arrays of structs whose texts are read as dictionaries where they are stored so; "": none.
+        condition: over the stored columns; every row of the result fulfils it, so a row group whose statistics rule it out is
+            no split; None: nothing is known.
     """
 
     files: tuple[str, ...]
     columns: dict[str, str]
-    project: Callable[[pa.Table], pa.Table] | None
+    project: RowProjection | None
     needed: tuple[str, ...]
     schema: pa.Schema
     staged: bool = False
     bounded: bool = True
     coded_fields: str = ""
+    condition: pc.Expression | None = None
 
     @property
     def exact(self) -> bool:
         """Whether no filter is evaluated on the way."""
         return self.project is None
 
+    @property
+    def columnar(self) -> bool:
+        """Whether a column is read without the others: as Parquet stores them."""
+        return True
+
     def splits(self) -> list[Split]:
-        """List the row groups of the files."""
+        """List the row groups of the files that may have rows of the result."""
         splits: list[Split] = []
         for path in self.files:
             try:
                 written, metadata = stamp(path), metadata_of(path)
+                groups = range(metadata.num_row_groups) if self.condition is None else possible_groups(path, self.condition)
             except (OSError, pa.ArrowException) as error:
                 raise DataError(f"{path} cannot be read as Parquet: {error}. Write it again or leave it out.") from error
-            groups = range(metadata.num_row_groups)
             splits += [RowGroup(path, *written, i, metadata.row_group(i).num_rows) for i in groups]
         return splits
 
@@ -93,7 +114,10 @@ class ParquetScan:
     def describe(self) -> str:
         """Return how the files are read."""
         how = "read in place" if self.project is None else "read in place, expressions and filters evaluated piece by piece"
-        return f"{how}; files: {len(self.files):,}, splits: {len(self.splits()):,}"
+        left = len(self.splits())
+        every = left if self.condition is None else len(replace(self, condition=None).splits())
+        others = f" (statistics of the files rule out {every - left:,} more)" if every > left else ""
+        return f"{how}; files: {len(self.files):,}, splits: {left:,}{others}"
 
     def check(self, split: Split) -> None:
         """Refuse a file that has changed."""
@@ -110,16 +134,17 @@ class ParquetScan:
 
     def _chunks(self, split: RowGroup, wanted: Sequence[str], rows: int) -> Iterator[pa.Table]:
         returned = self.own_names(wanted)
-        columns = returned if self.project else [self.columns[name] for name in returned]
-        needed = list(self.needed) if self.project else list(dict.fromkeys(columns))
+        project = None if self.project is None else self.project.only(tuple(dict.fromkeys(returned)))
+        columns = returned if project else [self.columns[name] for name in returned]
+        needed = list(project.needed) if project else list(dict.fromkeys(columns))
         coded = [n for n in returned if n == self.coded_fields or of_categories(self.schema.field(n).type)]
-        categories = [] if self.project else [self.columns[name] for name in coded]
+        categories = [] if project else [self.columns[name] for name in coded]
         metadata = metadata_of(split.path)
         stored = in_dictionaries(metadata.row_group(split.row_group), categories)
         with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as file:
             for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
                 table = pa.Table.from_batches([batch])
-                made = table if self.project is None else self.project(table)
+                made = table if project is None else project(table)
                 yield made.select(columns).rename_columns(list(wanted))
 
     def own_names(self, wanted: Sequence[str]) -> list[str]:
@@ -132,6 +157,16 @@ def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> ParquetScan:
     """Return the scan of files that a query's rows were written to."""
     names = tuple(schema.names)
     return ParquetScan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
+
+
+def possible_groups(path: str, condition: pc.Expression) -> list[int]:
+    """Return the row groups of a file whose statistics do not rule a condition out."""
+    import pyarrow.dataset as ds  # where a query filters
+    from pyarrow.fs import LocalFileSystem
+
+    files, place = located(path) if is_object(path) else (LocalFileSystem(), path)
+    fragment = ds.ParquetFileFormat().make_fragment(place, files)
+    return [group.id for group in fragment.subset(filter=condition, schema=schema_of(path)).row_groups]
 
 
 def as_row_group(split: Split) -> RowGroup:

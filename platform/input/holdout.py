@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ...warehouse.manifest import Split
 from ..engines.base import Bounds, Scan
 from ..engines.repeats import expanded
-from .splits import CHUNK_ROWS
 
 GOLDEN, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 SPLIT_BITS = np.uint64(40)
@@ -30,7 +29,7 @@ class HeldOut:
         scan: gives all rows.
         share: the share of rows held out.
         numbers: split -> its number.
-        rows: how many rows filters leave of each split; all where the scan does not say that they are fewer.
+        rows: how many rows each split of the scan gives.
         last: whether the last rows in order of learning are held out; else rows whose hash falls into the share.
         held: these are the rows held out.
     """
@@ -65,9 +64,23 @@ class HeldOut:
         return HeldOut(self.scan, self.share, self.numbers, self.rows, self.last, not self.held)
 
     @property
+    def columnar(self) -> bool:
+        return self.scan.columnar
+
+    @property
     def num_rows(self) -> int:
         """How many rows it gives."""
-        return sum(int(np.count_nonzero(self._chosen(n, 0, rows))) for n, rows in enumerate(self.rows))
+        return sum(self.left(list(self.numbers), self.rows))
+
+    def left(self, splits: Sequence[Split], rows: Sequence[int]) -> tuple[int, ...]:
+        """Return how many of the rows of each of some splits these are.
+
+        Args:
+            rows: how many rows the scan gives of each.
+        """
+        numbers = [self.numbers[split] for split in splits]
+        chosen = (self._chosen(number, 0, count) for number, count in zip(numbers, rows, strict=True))
+        return tuple(int(np.count_nonzero(some)) for some in chosen)
 
     def splits(self) -> list[Split]:
         """List the splits of the scan."""
@@ -110,22 +123,23 @@ class HeldOut:
         return held if self.held else ~held
 
 
-def held_out(scan: Scan, splits: Sequence[Split], share: float, last: bool) -> HeldOut:
+def held_out(scan: Scan, splits: Sequence[Split], rows: Sequence[int], share: float, last: bool) -> HeldOut:
     """Return the rows of a scan that are left to learn from.
 
-    To hold out the last rows, a scan whose filters drop rows is read once to count them.
+    Args:
+        rows: how many rows each split gives; exactly where the last are held out.
     """
-    rows = [split.rows for split in splits]
-    if not scan.exact and last:
-        column = scan.schema.names[:1]
-        rows = [sum(table.num_rows for table in scan.read(split, column, CHUNK_ROWS)) for split in splits]
     numbers = {split: number for number, split in enumerate(splits)}
     return HeldOut(scan, share, numbers, tuple(rows), last, held=False)
 
 
-def beginning_of(scan: Scan, splits: Sequence[Split], share: float) -> tuple[HeldOut, list[Split]]:
-    """Return the first rows of a scan, a share of the rows that its splits declare, and the splits that have them."""
-    rows, wanted, count = [split.rows for split in splits], 0, 0
+def beginning_of(scan: Scan, splits: Sequence[Split], rows: Sequence[int], share: float) -> tuple[HeldOut, list[Split]]:
+    """Return the first rows of a scan, a share of all, and the splits that have them.
+
+    Args:
+        rows: how many rows each split gives.
+    """
+    wanted = count = 0
     while wanted < len(rows) and count < sum(rows) * share:
         count += rows[wanted]
         wanted += 1

@@ -101,6 +101,10 @@ class TakenRows:
         """Whether a split gives as many rows as it says."""
         return self.scan.exact and not self.drops
 
+    @property
+    def columnar(self) -> bool:
+        return self.scan.columnar
+
     def splits(self) -> list[Split]:
         """List the splits of the scan."""
         return self.scan.splits()

@@ -14,6 +14,7 @@ from ..errors import ModelError
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
+from .options import chosen
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -61,6 +62,7 @@ VERSIONS = pa.schema(
         ("examples", pa.int64()),
         ("features", pa.int64()),
         ("bytes", pa.int64()),
+        ("batch_size", pa.int64()),
         ("created", pa.timestamp("us", "UTC")),
         ("seconds", pa.float64()),
         ("error", pa.string()),
@@ -154,6 +156,7 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
         **fields,
         **metrics,
         "features": manifest.rows,
+        "batch_size": chosen(manifest).get("batch_size"),
         "once": manifest.settings.get("once"),
         "served": version.served,
         "progress": version.progress,

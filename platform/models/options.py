@@ -55,9 +55,17 @@ def rows(manifest: Manifest) -> Iterator[Row]:
     for item in transform.items if transform is not None else ():
         yield row("TRANSFORM", None, item.name, item.sql, None, True)
     settings = {option.name: option for option in describe(Settings)}
+    decided = chosen(manifest)
     for name, value in manifest.settings.items():
         default = settings[name].default if name in settings else None
-        yield row("WITH", None, name, value, default, plain(value) != plain(default))
+        yield row("WITH", None, name, decided.get(name, value), default, plain(value) != plain(default))
+
+
+def chosen(manifest: Manifest) -> dict[str, int]:
+    """Return the settings that a training ran with, whether the statement gave them or its rows decided them."""
+    size = {"batch_size": manifest.batch_size} if manifest.shards else {}  # without shards all examples are learned at once
+    found = {**size, "passes": manifest.passes, "shards": manifest.shards, "workers": manifest.workers}
+    return {name: number for name, number in found.items() if number}
 
 
 def of_part(clause: str, kind: PartKind, part: PartEntry, layout: Layout | None = None) -> Iterator[Row]:

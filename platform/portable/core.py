@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET = 21
-NEEDED = "EXPORT MODEL as {0} needs the packages jax2onnx, onnx and onnxruntime: pip install 'xpsql[onnx]'."
+NEEDED = "EXPORT MODEL as {0} needs the packages jax2onnx, onnx and onnxruntime: pip install '.[onnx]'."
 
 
 class CoreInput(NamedTuple):

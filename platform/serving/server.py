@@ -71,7 +71,7 @@ def require_httptools() -> None:
     try:
         import httptools  # noqa: F401
     except ImportError as error:
-        raise StatementError("xpsql serve needs the package httptools: pip install 'xpsql[serve]'.") from error
+        raise StatementError("xpsql serve needs the package httptools: pip install '.[serve]'.") from error
 
 
 async def try_address(listening: Listening) -> None:

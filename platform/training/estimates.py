@@ -53,17 +53,20 @@ def row_bytes(programs: Programs) -> int:
     return own + 4 * sum(programs.dims.values())
 
 
-def estimated_features(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, most: float = math.inf) -> int:
+def estimated_features(
+    examples: int, scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, most: float = math.inf
+) -> int:
     """Return about how many features an input has, extrapolated from how the number of each slot grows in its first rows.
 
     The number of distinct values among n grows like a power of n, which no slot's is above one.
 
     Args:
+        examples: how many rows are learned.
         most: of a slot.
 
     Source: Heaps, Information Retrieval: Computational and Theoretical Aspects, 1978, section 7.5.
     """
-    examples, pieces, rows = sum(split.rows for split in splits), [], 0
+    pieces, rows = [], 0
     for table in (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS)):
         pieces.append(table)
         rows += table.num_rows

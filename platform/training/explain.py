@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,13 +16,15 @@ from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
+from ..input.row_counts import counted
 from ..input.side.versions import with_elements
 from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
 from ..input.taken import Taking
 from ..ps.compiled.table_programs import Programs
 from .compiled import prepare_jax
-from .estimates import Cost, compact_text, estimated_bytes, estimated_features, held_bytes, row_bytes
+from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_bytes
+from .hold_out import check_validation, divided
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, decide, passes_of, places_of
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 CHECKPOINT_BYTES_PER_SECOND = 500e6
 JUDGED = "the beginning of the input"
+SAMPLED = "about: by the share that filters leave of a sample"
 BEGIN_SECONDS = 0.12
 """What it takes to begin a training and to commit its version, here."""
 EXAMPLES_PER_SECOND = 300_000
@@ -71,6 +75,7 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     if taking is not None and not isinstance(scan, Staged):
         taking = with_items(taking, plan, engine, folder)
         scan = taking.rows(scan)
+    check_validation(plan, recipe.algorithm)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
     columns = with_elements(plan.vectors, columns, engine)
     splits = [] if isinstance(scan, Staged) else scan.splits()
@@ -176,25 +181,32 @@ def input_rows(
             *place_rows(places, plan),
             ("passes", passes_text(plan, recipe.algorithm, None)),
         ]
-    examples = sum(split.rows for split in splits)
-    algorithm = recipe.algorithm
-    rows = [split.rows for split in splits]
-    size_of_batch, passes, places = decide(plan, algorithm, rows, places, bool(columns.offered), engine.tasks)
-    given = TrainingInput(plan, columns, scan, splits, size_of_batch, None, places, (), passes=passes, taking=taking)
+    algorithm, begun = recipe.algorithm, time.perf_counter()
+    splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
+    seconds = time.perf_counter() - begun
+    how = f"counted in {seconds:.2f} s" if counts.exact and not scan.exact else "" if counts.exact else SAMPLED
+    if plan.validate is not None and plan.validate.share is not None:
+        scan, counts = divided(plan.validate, scan, splits, counts)
+        how = f"{how}, without those held out" if how else "without those held out"
+    examples = counts.total
+    size_of_batch, passes, places = decide(plan, algorithm, counts.rows, places, bool(columns.offered), engine.tasks)
+    given = TrainingInput(
+        plan, columns, scan, splits, size_of_batch, None, places, (), counts=counts, passes=passes, taking=taking
+    )
     prepared = given.with_recipe(recipe, None, None)
     cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = BEGIN_SECONDS + cost.once + (cost.seconds * passes / workers if algorithm.serves else cost.seconds)
     return [
         ("input", scan.describe()),
-        ("estimated rows", f"{examples}{'' if scan.exact else ' before filters'}"),
+        ("estimated rows", f"{examples}{f' ({how})' if how else ''}"),
         ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
         ("estimated memory", f"about {cost.size / 2**20:.1f} MiB for {cost.features:,} features, judged by {JUDGED}"),
         *process_rows(engine, cost),
         ("estimated time", f"about {seconds:.2f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder, size_of_batch)),
-        *evaluation_rows(schedule_of(plan.evaluate, splits, size_of_batch)),
+        *evaluation_rows(schedule_of(plan.evaluate, prepared.batches)),
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
         ("passes", passes_text(plan, algorithm, examples)),
@@ -224,9 +236,8 @@ def process_rows(engine: Engine, cost: Cost) -> list[tuple[str, str]]:
 
 def usual_cost(prepared: Prepared) -> Cost:
     """Return what a training costs where its rows are usual ones."""
-    examples = sum(split.rows for split in prepared.splits)
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
-    return Cost(examples / EXAMPLES_PER_SECOND, features, estimated_bytes(prepared.recipe, features))
+    features = prepared.features()
+    return Cost(prepared.counts.total / EXAMPLES_PER_SECOND, features, estimated_bytes(prepared.recipe, features))
 
 
 def compact_rows(plan: Plan, found: str | None) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from ..engines.base import Engine, Scan, staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.holdout import HeldOut, held_out
+from ..input.row_counts import RowCounts, count, left_by
 from ..input.taken import Taking
 from .metrics.validate import Validate
 from .plan import PATIENCE, VALIDATE, Plan
@@ -63,22 +64,28 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         )
 
 
-def divided(validate: Validate, scan: Scan, splits: Sequence[Split]) -> HeldOut:
-    """Return the rows of a scan that are left to learn from.
+def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: RowCounts) -> tuple[HeldOut, RowCounts]:
+    """Return the rows of a scan that are left to learn from, and how many.
+
+    Args:
+        counts: how many rows each split gives; where the last are held out and a sample told that, rows are counted.
 
     Raises:
         StatementError: none is held out, or none is left.
     """
     assert validate.share is not None  # else another query gives them
-    learned = held_out(scan, splits, validate.share, validate.last)
-    held, left = learned.others.num_rows, learned.num_rows
+    if validate.last and not counts.exact:
+        counts = RowCounts(count(scan, splits, scan.schema.names[0]), True)
+    some = held_out(scan, splits, counts.rows, validate.share, validate.last)
+    found = left_by(some, splits, counts)
+    held, left = counts.total - found.total, found.total
     if not held or not left:
         raise StatementError(
             f"{VALIDATE} {validate.text} holds {held:,} of {held + left:,} rows out and leaves {left:,}: both must be some. "
             "Choose another share.",
             subject=VALIDATE,
         )
-    return learned
+    return some, found
 
 
 def hold_out(

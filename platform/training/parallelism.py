@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...warehouse.manifest import Split
 from ..cores import cores
 from ..display import plural
 from ..engines.tasks import Tasks
@@ -76,14 +75,14 @@ def in_step(settings: Settings, places: Places) -> bool:
     return settings.together or (places.workers == 1 and places.shards > 1)
 
 
-def pulls_ahead(settings: Settings, places: Places, batch_size: int, splits: Sequence[Split]) -> int:
+def pulls_ahead(settings: Settings, places: Places, batch_size: int, rows: int) -> int:
     """Return how many batches a worker pulls before it has pushed the one that it computes on, with hybrid their rows alone; 0
     where results depend on no timing, where a step waits for the one before, and where too much of the log would be under way
     at once."""
     if settings.sync not in ("asp", "hybrid") or places.workers == 1:
         return 0
     under_way = places.workers * batch_size * LEAST_ROWS_AHEAD
-    return max(0, min(MOST_PULLS_AHEAD, sum(split.rows for split in splits) // under_way - 1))
+    return max(0, min(MOST_PULLS_AHEAD, rows // under_way - 1))
 
 
 def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
@@ -126,7 +125,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
     """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms use it.
 
     Args:
-        rows: of each split, before filters.
+        rows: of each split, those that are learned.
         places: at most, from places_of.
         offers: operators offer something of features, counted batch by batch in the order of all examples.
         tasks: where they run; None: in this process.
@@ -173,7 +172,7 @@ def fitting(places: Places, settings: Settings, rows: int, turns: int, each: int
     """Return fewer shards and workers for a small input, where the statement does not set them: each would wait for the others.
 
     Args:
-        rows: of the input, before filters.
+        rows: of the input, those that are learned.
         turns: splits in all passes; a worker without one has nothing to do.
         each: rows that a worker is worth.
     """

@@ -94,7 +94,7 @@ class Settings:
     encrypt: bool = option(
         False,
         "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and where the model scores; needs the extra "
-        "xpsql[tls] on the driver",
+        "tls on the driver",
     )
     once: str | None = option(
         None,

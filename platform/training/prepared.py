@@ -15,11 +15,12 @@ from ..errors import StatementError
 from ..input.batches import Batch
 from ..input.columns import Classes, Columns
 from ..input.encoder import Encoder
-from ..input.holdout import HeldOut, beginning_of
+from ..input.holdout import beginning_of
 from ..input.prefetch import Ahead
 from ..input.roles import LABEL
+from ..input.row_counts import RowCounts, counted, left_by
 from ..input.source import End, Source
-from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
+from ..input.splits import check_labels, chunk_batches, vector_dims
 from ..input.taken import Taking
 from ..ps.watermarks import Turn, turns_of
 from ..quoting import quoted
@@ -65,6 +66,7 @@ class TrainingInput:
         tree: of its items, where its algorithm keeps one and it has begun.
         round: the round that it is in; None: the first, or the only one.
         taking: what the statement says of rows before they are learned from; None: nothing.
+        counts: how many rows of each split are learned.
     """
 
     plan: Plan
@@ -75,6 +77,7 @@ class TrainingInput:
     parent: Version | None
     places: Places
     baseline: tuple[float, ...]
+    counts: RowCounts = field(kw_only=True)
     passes: int = field(kw_only=True)
     tree: Tree | None = field(default=None, kw_only=True)
     round: Round | None = field(default=None, kw_only=True)
@@ -89,6 +92,11 @@ class TrainingInput:
     def first_pass(self) -> int:
         """The number of the first pass of its round."""
         return 0 if self.round is None else self.round.first_pass
+
+    @property
+    def batches(self) -> list[int]:
+        """How many batches each split has in a pass."""
+        return [-(-rows // self.batch_size) for rows in self.counts.rows]
 
     @property
     def input(self) -> TrainingInput:
@@ -115,11 +123,10 @@ class Prepared(TrainingInput):
 
     @property
     def num_examples(self) -> int | None:
-        """The number of examples in all passes, rows that are added included, None where a filter decides."""
-        rows = self.scan.num_rows if isinstance(self.scan, HeldOut) else sum(split.rows for split in self.splits)
-        if not (self.scan.scan if isinstance(self.scan, HeldOut) else self.scan).exact:
+        """The number of examples in all passes, rows that are added included; None where rows were not counted one by one."""
+        if not self.counts.exact:
             return None
-        return rows * self.encoder.copies * self.passes * (1 + self.rebuilds)
+        return self.counts.total * self.encoder.copies * self.passes * (1 + self.rebuilds)
 
     @property
     def rebuilds(self) -> int:
@@ -143,7 +150,7 @@ class Prepared(TrainingInput):
     @property
     def schedule(self) -> Schedule | None:
         """The windows of its evaluation."""
-        return schedule_of(self.plan.evaluate, self.splits, self.batch_size)
+        return schedule_of(self.plan.evaluate, self.batches)
 
     @property
     def counts_by_pass(self) -> bool:
@@ -155,13 +162,16 @@ class Prepared(TrainingInput):
         """The batches, those of all passes, after which it pauses; None: it learns to the end."""
         if self.plan.pause is None:
             return None
-        batches = sum(-(-split.rows // self.batch_size) for split in self.splits) * self.passes
-        return math.ceil(batches * self.plan.pause)
+        return math.ceil(sum(self.batches) * self.passes * self.plan.pause)
 
     @property
     def turns(self) -> list[Turn]:
         """The splits of all passes of its round, in order of learning."""
         return turns_of(len(self.splits), self.passes, self.first_pass)
+
+    def features(self, most: float = math.inf) -> int:
+        """Return about how many features it learns, of a slot at most so many."""
+        return estimated_features(self.counts.total, self.scan, self.splits, self.columns, self.encoder, most)
 
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
@@ -197,25 +207,24 @@ def prepare(
         StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
         DataError: a file cannot be read.
     """
-    splits = [split for split in scan.splits() if split.rows]
-    if is_empty(scan, splits):
-        raise StatementError("The query returns no rows; there is nothing to learn from.")
-    every = [split.rows for split in splits]
+    splits, counts = counted(scan, scan.splits(), (columns.labels or columns.learned)[0])
     if plan.beginning is not None:
-        scan, splits = beginning_of(scan, splits, plan.beginning)
+        scan, splits = beginning_of(scan, splits, counts.rows, plan.beginning)
+        counts = left_by(scan, splits, RowCounts(counts.rows[: len(splits)], counts.exact))
     if plan.validate is not None and plan.validate.share is not None:
-        scan = divided(plan.validate, scan, splits)
+        scan, counts = divided(plan.validate, scan, splits, counts)
     columns = vector_dims(columns, scan, splits)
     recipe = recipe_of(plan, columns)
     if parent is not None:
         check_continues(recipe, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
-    sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered), engine.tasks)
+    sizes = decide(plan, recipe.algorithm, counts.rows, places, bool(columns.offered), engine.tasks)
     hold = hold_out(plan, engine, scan, splits, columns, folder, taking)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
+    size, passes = sizes.batch_size, sizes.passes
     given = TrainingInput(
-        plan, columns, scan, splits, sizes.batch_size, parent, sizes.places, baseline, passes=sizes.passes, taking=taking
+        plan, columns, scan, splits, size, parent, sizes.places, baseline, counts=counts, passes=passes, taking=taking
     )
     return given.with_recipe(recipe, hold, segment)
 
@@ -274,7 +283,7 @@ def check_memory(tasks: Tasks, prepared: Prepared) -> None:
     granted = tasks.memory_bytes()
     if granted is None or not prepared.places.shards:
         return
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
+    features = prepared.features()
     needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards
     if needed > granted:
         raise StatementError(

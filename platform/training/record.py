@@ -13,6 +13,7 @@ from ..engines.base import Engine, Scan, Staged
 from ..engines.parquet_scan import ParquetScan
 from ..errors import StatementError
 from ..input.columns import columns_from
+from ..input.row_counts import counted
 from ..input.side.versions import located, vectors_entries
 from ..input.splits import vector_dims
 from .baseline import baseline_of
@@ -70,10 +71,11 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     for split in splits:
         scan.check(split)
     taking = taking_again(plan, engine, draft.items)
-    scan = scan if taking is None else taking.rows(scan, drops=manifest.expected is None)
-    if plan.validate is not None and plan.validate.share is not None:
-        scan = divided(plan.validate, scan, splits)
+    scan = scan if taking is None else taking.rows(scan)
     _, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
+    splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
+    if plan.validate is not None and plan.validate.share is not None:
+        scan, counts = divided(plan.validate, scan, splits, counts)
     columns = dataclasses.replace(vector_dims(columns, scan, splits), classes=columns_from(manifest).classes)
     columns = located(columns, manifest, draft)
     recipe = recipe_of(plan, columns)
@@ -81,8 +83,9 @@ def prepare_again(plan: Plan, draft: Draft, engine: Engine, parent: Version | No
     places = places_again(plan, manifest, engine, recipe.algorithm.serves)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
     passes = manifest.passes or plan.settings.passes or 1
+    size = manifest.batch_size
     given = TrainingInput(
-        plan, columns, scan, splits, manifest.batch_size, parent, places, baseline, passes=passes, taking=taking
+        plan, columns, scan, splits, size, parent, places, baseline, counts=counts, passes=passes, taking=taking
     )
     return given.with_recipe(recipe, hold, segment)
 

@@ -143,6 +143,59 @@ def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, q
     assert same(read(scan), expected)
 
 
+FILTERED = [
+    ("SELECT n, s FROM grown WHERE g = 3", 1),
+    ("SELECT s FROM grown WHERE g BETWEEN 2 AND 3 AND concat(s, 'x') <> 'y'", 2),
+    ("SELECT * FROM (SELECT g AS h, s FROM grown) AS q WHERE Q.H >= 6", 2),
+    ("SELECT h FROM renamed WHERE h IN (0, 7)", 2),
+    ("SELECT h FROM (SELECT * FROM renamed WHERE h < 4) WHERE h > 1", 2),
+    ("SELECT s FROM grown WHERE g = 1 OR g > 6", 2),
+    ("SELECT s FROM grown WHERE NOT (g < 7)", 1),
+    ("SELECT s FROM grown WHERE day = DATE '2026-01-03'", 1),
+    ("SELECT s FROM grown WHERE word = 'w2'", 1),
+    ("SELECT s FROM grown WHERE g = 100", 0),
+    ("SELECT s FROM grown WHERE f < 1.5", 8),  # statistics leave NaN out, which is greater than any number
+    ("SELECT s FROM grown WHERE g IS NULL", 1),
+    ("SELECT g FROM (SELECT g + 1 AS g, s FROM grown) WHERE g = 3", 8),
+    ("SELECT g FROM shifted WHERE g = 3", 8),
+]
+
+
+@pytest.mark.parametrize(("query", "splits"), FILTERED)
+def test_row_groups_that_statistics_rule_out_are_no_splits(
+    engine: DuckDBEngine, tmp_path: Path, query: str, splits: int
+) -> None:
+    number = np.repeat(np.arange(8), 50)
+    data = {
+        "g": pa.array(number, pa.int32(), mask=np.arange(400) == 60),
+        "f": np.where(np.arange(400) % 50 == 7, np.nan, number),
+        "s": [f"s{i}" for i in range(400)],
+        "n": np.arange(400),
+        "day": pa.array(20454 + number, pa.int32()).cast(pa.date32()),
+        "word": [f"w{i}" for i in number],
+    }
+    pq.write_table(pa.table(data), tmp_path / "grown.parquet", row_group_size=50)
+    engine.register("grown", [tmp_path / "grown.parquet"])
+    engine.execute("CREATE TEMPORARY VIEW renamed (h, k) AS SELECT g, concat(s, s) FROM grown")
+    engine.execute("CREATE TEMPORARY VIEW shifted (k, g) AS SELECT g, g + 1 FROM grown")
+    scan, expected = engine.scan(query), engine.execute(query)
+    assert isinstance(scan, ParquetScan)
+    assert expected is not None
+    found = [table for split in scan.splits() for table in scan.read(split, scan.schema.names, 1000)]
+    assert same(pa.concat_tables([scan.schema.empty_table(), *found]), expected)
+    assert len(scan.splits()) == splits
+    assert ("rule out" in scan.describe()) == (splits < 8)
+
+
+def test_a_column_is_read_with_those_alone_that_it_and_the_filter_take(engine: DuckDBEngine, table: str) -> None:
+    scan = engine.scan("SELECT concat(s, 'x') AS k, n + 1 AS m, d FROM t WHERE `e.f` > 10")
+    assert isinstance(scan, ParquetScan)
+    assert scan.project is not None
+    assert set(scan.project.only(("m",)).needed) == {"n", "e.f"}
+    alone = [table for split in scan.splits() for table in scan.read(split, ["m"], 100)]
+    assert pa.concat_tables(alone).column("m") == read(scan).column("m")
+
+
 def test_only_the_columns_that_a_query_uses_are_needed(engine: DuckDBEngine, table: str) -> None:
     scan = engine.scan("SELECT k FROM (SELECT n + 1 AS k, * EXCEPT (n) FROM t) WHERE s = 's1'")
     assert isinstance(scan, ParquetScan)

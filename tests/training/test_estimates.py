@@ -33,7 +33,7 @@ def test_an_algorithm_of_pairs_is_estimated_by_pairs(tmp_path: Path, negatives: 
         assert isinstance(scan, ParquetScan)
         manifest = session.models.version("m", 1).manifest
     columns, algorithm = columns_from(manifest), algorithm_of(manifest)
-    estimate = estimated_features(scan, scan.splits(), columns, Encoder(columns, algorithm, 7, compact=True))
+    estimate = estimated_features(rows, scan, scan.splits(), columns, Encoder(columns, algorithm, 7, compact=True))
     assert trained["features"] > 10_000 > 2 * items
     assert 0.5 < estimate / trained["features"] < 2
 

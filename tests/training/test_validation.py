@@ -87,7 +87,7 @@ def scan_of(path: Path) -> ParquetScan:
 @pytest.mark.parametrize(("share", "last"), [(0.1, False), (0.1, True), (0.7, False), (0.7, True)])
 def test_every_row_is_learned_or_held_out_however_it_is_read(path: Path, share: float, last: bool) -> None:
     scan = scan_of(path)
-    learned = held_out(scan, scan.splits(), share, last)
+    learned = held_out(scan, scan.splits(), [split.rows for split in scan.splits()], share, last)
     found = []
     for part, pieces in ((learned, 97), (learned, 500), (learned.others, 97)):
         read = [table["id"].to_numpy() for split in part.splits() for table in part.read(split, ["id"], pieces)]

@@ -32,20 +32,41 @@ class Projection:
 
     Where it travels to another process it opens a database of its own there.
 
-    Attributes:
-        needed: the stored columns that a piece has.
+    Args:
+        sql: a query of PIECE.
+        stored: the columns of PIECE.
+        needed: those of them that a piece has.
+        schema: the result's columns.
+        database: what evaluates it; None: one of its own.
     """
 
-    def __init__(self, sql: str, needed: tuple[str, ...], schema: pa.Schema, database: DuckDBPyConnection | None) -> None:
+    def __init__(
+        self, sql: str, stored: pa.Schema, needed: tuple[str, ...], schema: pa.Schema, database: DuckDBPyConnection | None
+    ) -> None:
         self.needed = needed
-        self._sql = sql
+        self._sql, self._text = sql, over_piece(sql, stored, needed)
+        self._stored = stored
         self._schema = schema
         self._database = database
         self._own = threading.local()
         self._opening = threading.Lock()
+        self._narrower: dict[tuple[str, ...], Projection] = {}
 
     def __reduce__(self) -> tuple[type[Projection], tuple[Any, ...]]:
-        return Projection, (self._sql, self.needed, self._schema, None)
+        return Projection, (self._sql, self._stored, self.needed, self._schema, None)
+
+    def only(self, names: tuple[str, ...]) -> Projection:
+        """Return the projection of the same rows to some of their columns."""
+        if set(names) == set(self._schema.names):
+            return self
+        if names not in self._narrower:
+            sql = f"SELECT {', '.join(map(quoted, names))} FROM ({self._sql})"
+            connection = self._connection()
+            needed = needed_by(plan_over(connection, sql, self._stored), self._stored)
+            connection.close()
+            schema = pa.schema([self._schema.field(name) for name in names])
+            self._narrower[names] = Projection(sql, self._stored, needed, schema, self._database)
+        return self._narrower[names]
 
     def _connection(self) -> DuckDBPyConnection:
         """Return another connection to the database, with the macros that the query calls."""
@@ -62,7 +83,7 @@ class Projection:
         connection.register(ROWS, piece)
         try:
             with explained(""):
-                return connection.sql(self._sql).to_arrow_table().cast(self._schema)
+                return connection.sql(self._text).to_arrow_table().cast(self._schema)
         finally:
             connection.unregister(ROWS)
 
@@ -81,13 +102,22 @@ def projection_of(
     connection.execute(f"CREATE TEMP VIEW {PIECE} AS {simplified(connection, source.sql)}")
     sql = simplified(connection, translate(tree, connection))
     connection.execute(f"DROP VIEW {PIECE}")
-    connection.register(ROWS, stored.empty_table())
-    plan = plan_of(connection, over_piece(sql, stored, stored.names))
+    plan = plan_over(connection, sql, stored)
     if any(step["name"] not in ROW_WISE for step in plan):
         return None
+    return Projection(sql, stored, needed_by(plan, stored), schema, database)
+
+
+def plan_over(connection: DuckDBPyConnection, sql: str, stored: pa.Schema) -> list[dict[str, Any]]:
+    """Return the steps of DuckDB's plan of a query of PIECE."""
+    connection.register(ROWS, stored.empty_table())
+    return plan_of(connection, over_piece(sql, stored, stored.names))
+
+
+def needed_by(plan: list[dict[str, Any]], stored: pa.Schema) -> tuple[str, ...]:
+    """Return the columns of PIECE that a plan reads; one of them at least, which tells the number of rows."""
     used = {name for step in plan if step["name"] == "PYTHON_ARROW_SCAN" for name in listed(step)}
-    needed = tuple(n for n in stored.names if any(u == n or u.startswith(f"{n}.") for u in used)) or tuple(stored.names[:1])
-    return Projection(over_piece(sql, stored, needed), needed, schema, database)
+    return tuple(n for n in stored.names if any(u == n or u.startswith(f"{n}.") for u in used)) or tuple(stored.names[:1])
 
 
 def over_piece(sql: str, stored: pa.Schema, needed: Sequence[str]) -> str:
@@ -135,4 +165,4 @@ def projection_over(query: str, stored: pa.Schema) -> Projection:
         schema = spark_schema(found_schema(connection, sql))
     sql = simplified(connection, sql)
     connection.close()
-    return Projection(over_piece(sql, stored, stored.names), tuple(stored.names), schema, database)
+    return Projection(sql, stored, tuple(stored.names), schema, database)

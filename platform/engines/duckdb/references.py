@@ -1,10 +1,21 @@
-"""Queries that only name and rename columns."""
+"""What the columns that a nest of SELECTs names are in the files that it reads, and what its filters say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+import pyarrow as pa
 from sqlglot import exp
+
+from ...spark_types import type_words
+from ..conditions import Origin, all_of
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+Own = TypeVar("Own", str, "str | None")
+"""The stored column that a column is."""
 
 
 def references(select: exp.Expr, stored: Sequence[str]) -> dict[str, str] | None:
@@ -31,7 +42,52 @@ def references(select: exp.Expr, stored: Sequence[str]) -> dict[str, str] | None
     return columns
 
 
-def item_references(item: exp.Expr, below: dict[str, str], relation: str) -> dict[str, str] | None:
+def condition_of(select: exp.Expr, stored: pa.Schema) -> pc.Expression | None:
+    """Return a condition over the stored columns that every row of a nest of SELECTs fulfils; None where none is known.
+
+    Args:
+        select: see references.
+    """
+    types = {field.name: type_words(plain_type(field.type)) for field in stored}
+    conditions, _ = filters(select, types)
+    return all_of(conditions)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of a column's values, whether they are stored in a dictionary or not."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def filters(select: exp.Expr, types: dict[str, str]) -> tuple[list[pc.Expression], dict[str, str | None]]:
+    """Return simple conditions of a nest of SELECTs, and result column -> stored column, None where it computes one; no columns
+    where they are not known by name.
+
+    Args:
+        types: stored column -> Spark's name of its type.
+    """
+    origin = select.args["from_"].this
+    found: list[pc.Expression] = []
+    below: dict[str, str | None] = {name: name for name in types}
+    if isinstance(origin, exp.Subquery):
+        found, below = filters(origin.this, types)
+    alias = origin.args.get("alias")
+    if alias is not None and alias.columns:
+        names = [column.name for column in alias.columns]
+        below = dict(zip(names, below.values(), strict=True)) if len(names) == len(below) else {}
+    if (where := select.args.get("where")) is not None:
+        own = {name.lower(): source for name, source in below.items() if source is not None}
+        kinds = {name: types[source] for name, source in own.items()}
+        found = found + Origin(origin.alias_or_name, own, kinds).necessary(where.this)
+    columns: dict[str, str | None] = {}
+    for item in select.expressions:
+        named = item_references(item, below, origin.alias_or_name)
+        if named is None and item.unalias().is_star:
+            return found, {}
+        columns |= {item.alias_or_name: None} if named is None else named
+    return found, columns
+
+
+def item_references(item: exp.Expr, below: Mapping[str, Own], relation: str) -> dict[str, Own] | None:
     """Return what one item of a SELECT names; None where it computes something."""
     value = item.unalias()
     if isinstance(value, exp.Column) and (value.db or value.table.lower() not in ("", relation.lower())):
@@ -44,7 +100,7 @@ def item_references(item: exp.Expr, below: dict[str, str], relation: str) -> dic
     return None if own is None else {item.alias_or_name: own}
 
 
-def star_references(star: exp.Expr, below: dict[str, str]) -> dict[str, str] | None:
+def star_references(star: exp.Expr, below: Mapping[str, Own]) -> dict[str, Own] | None:
     """Return the columns of `*` and `* EXCEPT (...)`."""
     if any(value for clause, value in star.args.items() if clause != "except_"):
         return None

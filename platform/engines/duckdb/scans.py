@@ -14,7 +14,7 @@ from ..spark_sql.tree import QueryText
 from .files.memory import MemorySource
 from .files.source import FileSource
 from .projection import PIECE, projection_of
-from .references import references
+from .references import condition_of, references
 from .relations import Relations, names_in, rename
 from .translation import VARYING
 
@@ -45,10 +45,12 @@ def scan_of(query: QueryText, relations: Relations, queries: Queries) -> Scan | 
     columns = references(tree, stored.names)
     if columns is not None and as_stored(columns, schema, stored):
         return ParquetScan(source.parquet, columns, None, tuple(dict.fromkeys(columns.values())), schema)
+    condition = condition_of(tree, stored)
     project = projection_of(tree, source, stored, schema, queries.steady)
     if project is None:
         return Staged(schema, ROWS)
-    return ParquetScan(source.parquet, {name: name for name in schema.names}, project, project.needed, schema)
+    own = {name: name for name in schema.names}
+    return ParquetScan(source.parquet, own, project, project.needed, schema, condition=condition)
 
 
 def origin_of(tree: exp.Expr, relations: Relations, queries: Queries) -> FileSource | None:

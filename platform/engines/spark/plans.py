@@ -25,11 +25,12 @@ from sqlglot import exp
 
 from ...errors import StatementError
 from ..base import Scan, Staged
+from ..conditions import NotSimple, Origin, all_of
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
 from ..spark_sql.lexer import level, tokens_of
 from ..spark_sql.parsing import parse_query
-from .filters import Kept, NotSimple, Origin
+from .filters import Kept
 from .frames import configured, schema_of
 
 if TYPE_CHECKING:
@@ -108,14 +109,15 @@ def filtered(spark: SparkSession, split: CutQuery, found: Reference, schema: pa.
         return under
     columns = {name.lower(): own for name, own in under.columns.items()}
     types = {field.name.lower(): field.dataType.simpleString() for field in whole.schema.fields}
+    relation = Origin(split.name, columns, types)
     try:
-        condition = Origin(split.name, columns, types).condition(split.condition)
+        condition = relation.condition(split.condition)
     except NotSimple:
         return Unfit("its WHERE is more than comparisons of columns with literals")
-    used = {own for name, own in columns.items() if any(c.name.lower() == name for c in split.condition.find_all(exp.Column))}
-    needed = tuple(name for name in found.stored.names if name in used or name in found.columns.values())
-    own = {name: name for name in schema.names}
-    return ParquetScan(found.files, own, Kept(condition, found.columns, schema), needed, schema)
+    named = {column.name.lower() for column in split.condition.find_all(exp.Column)}
+    kept = Kept(condition, frozenset(own for name, own in columns.items() if name in named), found.columns, schema)
+    own, necessary = {name: name for name in schema.names}, relation.necessary(split.condition)
+    return ParquetScan(found.files, own, kept, kept.needed, schema, condition=all_of(necessary))
 
 
 def reference_of(frame: DataFrame) -> Reference | Unfit:

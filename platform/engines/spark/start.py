@@ -136,7 +136,7 @@ def require_pyspark() -> None:
     try:
         import pyspark
     except ImportError as error:
-        raise NotAvailableError("The engine spark needs PySpark: pip install 'xpsql[spark]'.") from error
+        raise NotAvailableError("The engine spark needs PySpark: pip install '.[spark]'.") from error
     if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:3])) < OLDEST:  # vendors write 3.5.4+amzn.0 and the like
         wanted = ".".join(map(str, OLDEST))
         raise NotAvailableError(f"The engine spark needs PySpark {wanted} or newer, got {pyspark.__version__}. Upgrade it.")

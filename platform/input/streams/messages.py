@@ -66,7 +66,7 @@ def consumer(settings: ClientSettings, on_error: Callable[[str], None], more: Ma
     try:
         from confluent_kafka import Consumer, KafkaException
     except ImportError as error:
-        raise NotAvailableError("read_kafka needs the package confluent-kafka: pip install 'xpsql[kafka]'.") from error
+        raise NotAvailableError("read_kafka needs the package confluent-kafka: pip install '.[kafka]'.") from error
     fixed: dict[str, Any] = {
         "group.id": "xpsql",  # the package wants one; it is not used
         "enable.auto.commit": False,

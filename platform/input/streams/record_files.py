@@ -209,7 +209,7 @@ def read_avro(path: str, names: Sequence[str] | None) -> pa.Table:
     try:
         import polars
     except ImportError as error:
-        raise NotAvailableError("Avro files need the package polars: pip install 'xpsql[avro]'.") from error
+        raise NotAvailableError("Avro files need the package polars: pip install '.[avro]'.") from error
     try:
         table = polars.read_avro(path, columns=None if names is None else list(names)).to_arrow()
     except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:

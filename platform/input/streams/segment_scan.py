@@ -74,6 +74,11 @@ class SegmentScan:
         """Whether no filter drops rows."""
         return self.reading.exact
 
+    @property
+    def columnar(self) -> bool:
+        """Whether a column is read without the others: messages are decoded as wholes."""
+        return False
+
     def splits(self) -> list[Split]:
         """List the splits that have rows."""
         return [split for split in self.pieces if split.rows]

@@ -52,7 +52,7 @@ SOURCES = (
         "read_kafka",
         "subscribe",
         "STREAM read_kafka(bootstrapServers => 'host:port', subscribe => 'topic' [, name => value, ...])",
-        "The messages of a topic of Kafka. Needs the extra `xpsql[kafka]`.",
+        "The messages of a topic of Kafka. Needs the extra `kafka`.",
         KafkaOptions,
         TopicStream,
         PREFIX,

@@ -30,7 +30,7 @@ def check_installed() -> None:
         import cryptography  # noqa: F401
     except ImportError as error:
         subject = Subject("WITH", option="encrypt")
-        message = f"{subject} = true needs the package cryptography: pip install 'xpsql[tls]'."
+        message = f"{subject} = true needs the package cryptography: pip install '.[tls]'."
         raise StatementError(message, subject=subject) from error
 
 

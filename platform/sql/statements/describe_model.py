@@ -13,7 +13,7 @@ from ....warehouse.trainings.progress import FORMER
 from ...display import cell
 from ...errors import StatementError
 from ...input.transform import Transform
-from ...models.options import literal
+from ...models.options import chosen, literal
 from ...options import signs
 from ...parts import ALGORITHM, OPERATOR, PartKind
 from ...training.metrics.validate import Validate
@@ -104,7 +104,7 @@ def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
 
 
 def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
-    for name, value in manifest.settings.items():
+    for name, value in {**manifest.settings, **chosen(manifest)}.items():
         yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
 
 

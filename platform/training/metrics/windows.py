@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....warehouse.manifest import Split
 from .evaluate import Evaluate
 from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
@@ -88,8 +87,8 @@ class Schedule(NamedTuple):
 
     Attributes:
         evaluate: how often, and how long.
-        before: of each split, how many batches the splits before it have at most, since a filter may leave fewer rows.
-        batches: of all splits, at most.
+        before: of each split, how many batches the splits before it have; about so many where a filter is evaluated on the way.
+        batches: of all splits.
     """
 
     evaluate: Evaluate
@@ -126,11 +125,11 @@ class Schedule(NamedTuple):
         return self.before[batch.id.split] + batch.id.batch
 
 
-def schedule_of(evaluate: Evaluate | None, splits: Sequence[Split], batch_size: int) -> Schedule | None:
-    """Return which batches of some splits are in windows."""
+def schedule_of(evaluate: Evaluate | None, batches: Sequence[int]) -> Schedule | None:
+    """Return which batches are in windows, of splits that have so many batches."""
     if evaluate is None:
         return None
-    sums = list(itertools.accumulate((-(-split.rows // batch_size) for split in splits), initial=0))
+    sums = list(itertools.accumulate(batches, initial=0))
     return Schedule(evaluate, tuple(sums[:-1]), sums[-1])
 
 

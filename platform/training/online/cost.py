@@ -16,7 +16,7 @@ from ...input.timing import Clock, Compiled
 from ...ps.client import LocalClient
 from ...ps.messages import BatchId
 from ..compiled import compilations, share_work
-from ..estimates import Cost, estimated_bytes, estimated_features
+from ..estimates import Cost, estimated_bytes
 from ..prepared import Prepared
 from ..row_files.rows import new_shard
 from .planting import with_tree_of_sample
@@ -39,13 +39,12 @@ def cost(prepared: Prepared) -> Cost:
     deadline = time.perf_counter() + SAMPLE_SECONDS
     share_work(cores())
     prepared = with_tree_of_sample(prepared)
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
+    features = prepared.features()
     size = estimated_bytes(prepared.recipe, features)
     batches, seconds, sampled = first_batches(prepared)
     if not batches:
         return Cost(0.0, features, size)
-    rows = sum(split.rows for split in prepared.splits)
-    number = sum(-(-split.rows // prepared.batch_size) for split in prepared.splits)
+    rows, number = prepared.counts.total, sum(prepared.batches)
     steps, begin = stepped(prepared, batches, deadline)
     reading, learning = seconds * rows / sampled, number * fmean(steps)
     shorter, longer = sorted((reading, learning))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ...cores import cores
-from ..estimates import Cost, estimated_bytes, estimated_features
+from ..estimates import Cost, estimated_bytes
 from ..prepared import Prepared
 from ..solved.cost import first_rows
 from ..solved.solve import stored_rows
@@ -19,14 +19,14 @@ COPIES = 3  # of the matrix: its parts, the whole, and the package's
 
 def cost(prepared: Prepared) -> Cost:
     """Return the cost of learning: a fixed part, and a part in proportion to the number of examples."""
-    every = sum(split.rows for split in prepared.splits)
+    every = prepared.counts.total
     learned(prepared, FEW)  # the package loads
     few, first = learned(prepared, FEW)
     more, second = learned(prepared, MORE)
     each = (second - first) / (more - few) if more > few else second / max(more, 1)
     total = second + max(each, 0.0) * (every - more)
     most = learner_of(prepared).categories
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder, most)
+    features = prepared.features(most)
     matrix = COPIES * 4 * len(column_names(prepared.columns)) * every
     return Cost(total, features, estimated_bytes(prepared.recipe, features) + matrix)
 

@@ -11,10 +11,11 @@ import numpy as np
 from ....algorithms.base import Solved
 from ....algorithms.solver import Doubles, SolverInput
 from ...cores import cores
-from ...input.holdout import HeldOut
+from ...input.holdout import beginning_of
+from ...input.row_counts import RowCounts, left_by
 from ...reserved import INTERCEPT_NUMBER
 from ..compiled import share_work
-from ..estimates import Cost, estimated_bytes, estimated_features
+from ..estimates import Cost, estimated_bytes
 from ..prepared import Prepared
 from .examples import KeptExamples
 
@@ -25,7 +26,7 @@ KEPT_TWICE = 2  # as encoded, and as the search takes them
 def cost(prepared: Prepared) -> Cost:
     """Return the cost of the search: about as many steps as on the first rows, each in proportion to the rows."""
     share_work(cores())
-    every = sum(split.rows for split in prepared.splits)
+    every = prepared.counts.total
     part = first_rows(prepared, ROWS)
     for _ in range(2):  # the second time all is warm
         begun = time.perf_counter()
@@ -47,7 +48,7 @@ def cost(prepared: Prepared) -> Cost:
     counts = np.repeat(examples.features.counts.astype(np.float64), table.dim)
     known = SolverInput(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
     algorithm.learns.solve(objective, known, lambda iteration, value: None)
-    features = estimated_features(prepared.scan, prepared.splits, prepared.columns, prepared.encoder)
+    features = prepared.features()
     kept = KEPT_TWICE * examples.bytes * every // count
     times = every / count
     total = times * (encoded + len(steps) * median(steps))
@@ -56,11 +57,7 @@ def cost(prepared: Prepared) -> Cost:
 
 def first_rows(prepared: Prepared, count: int) -> Prepared:
     """Return a training on the first rows of its input."""
-    splits, rows = [], 0
-    for split in prepared.splits:
-        if rows < count:
-            splits.append(split)
-            rows += split.rows
-    numbers = {split: number for number, split in enumerate(splits)}
-    left = HeldOut(prepared.scan, max(0.0, 1 - count / rows), numbers, tuple(split.rows for split in splits), True, False)
-    return dataclasses.replace(prepared, scan=left, splits=splits, parent=None)
+    every = prepared.counts.rows
+    left, splits = beginning_of(prepared.scan, prepared.splits, every, min(1.0, count / max(prepared.counts.total, 1)))
+    counts = left_by(left, splits, RowCounts(every[: len(splits)], prepared.counts.exact))
+    return dataclasses.replace(prepared, scan=left, splits=splits, counts=counts, parent=None)

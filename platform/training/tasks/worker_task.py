@@ -60,7 +60,8 @@ def work(job: Job, generation: int, task: Task) -> None:
             with compilations(progress.compiled.add), prepared.ahead(read) as ahead, contextlib.ExitStack() as learning:
                 learning.callback(over.set)
                 start = functools.partial(begin, member, task, job)
-                if depth := pulls_ahead(job.input.plan.settings, job.input.places, job.input.batch_size, job.input.splits):
+                given = job.input
+                if depth := pulls_ahead(given.plan.settings, given.places, given.batch_size, given.counts.total):
                     worker.learn_ahead(ahead, start, depth, progress.wanted)
                 else:
                     items = (item for item in ahead if progress.wanted(item))

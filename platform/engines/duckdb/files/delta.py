@@ -30,7 +30,7 @@ def delta_files(options: Mapping[str, str], position: Position | None) -> tuple[
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        raise NotAvailableError("Delta tables need deltalake: pip install 'xpsql[delta]'.", position) from error
+        raise NotAvailableError("Delta tables need deltalake: pip install '.[delta]'.", position) from error
     path, version = options["path"], options.get("versionasof")
     if version is not None and not version.isdecimal():
         raise StatementError(f"The option versionAsOf takes a number, got {version!r}.", position)

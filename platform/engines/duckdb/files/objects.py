@@ -23,7 +23,7 @@ def let_read(connection: DuckDBPyConnection, files: tuple[str, ...]) -> None:
     try:
         from fsspec import AbstractFileSystem
     except ImportError as error:
-        raise NotAvailableError(f"{scheme}:// needs fsspec: pip install 'xpsql[objects]'.") from error
+        raise NotAvailableError(f"{scheme}:// needs fsspec: pip install '.[objects]'.") from error
 
     class Objects(AbstractFileSystem):  # type: ignore[misc]
         protocol = (scheme,)
