@@ -17,7 +17,6 @@ from .augment import Augment
 from .augments.negatives import Negatives
 from .augments.pairs import Pairs
 from .augments.sampling import Sampling
-from .former import FormerArguments
 from .inputs import Inputs, Layout
 from .learns import Losses, Match, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
@@ -60,7 +59,7 @@ def no_operators(table: TableSpec) -> tuple[Operator, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Algorithm(metaclass=FormerArguments):
+class Algorithm:
     """A recipe, made by a factory: (options, layout) -> Algorithm. It is equal only to itself.
 
     Attributes:

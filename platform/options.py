@@ -43,12 +43,6 @@ def written(values: Mapping[str, Any]) -> dict[str, Value]:
     return {name: Value(as_tuple(value)) for name, value in values.items()}
 
 
-def written_before(options: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as they were written when some defaults were others: these are said."""
-    former = {written_name(f.name): f.metadata["limits"].former for f in dataclasses.fields(options)}
-    return {**{name: value for name, value in former.items() if value is not None}, **values}
-
-
 def as_tuple(value: Any) -> Any:
     return tuple(map(as_tuple, value)) if isinstance(value, list | tuple) else value
 
@@ -66,7 +60,6 @@ class Limits(NamedTuple):
     optimizer: bool
     role: str = ""
     length: str = ""
-    former: Any = None
 
     def text(self) -> str:
         """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
@@ -103,17 +96,15 @@ def option(
     optimizer: bool = False,
     role: str = "",
     length: str = "",
-    former: Any = None,
 ) -> Any:
     """Declare one option as a dataclass field: its default, one line of help, and the values it takes.
 
     An option that is a bound is written as one: with relation ">", `utility > 0.5`. One of an algorithm that only sets its own
     optimizers says `optimizer=True`: a statement whose OPERATORS name another optimizer may not give it. One of an algorithm
     that names columns to be read in a way of their own says it as the columns' `role`, such as "sequence", with the option that
-    has the most elements to read of each as `length`. `former` is what the option did before it was declared, where that is not
-    its default: versions of that time do it still.
+    has the most elements to read of each as `length`.
     """
-    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length, former)
+    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 

@@ -27,7 +27,6 @@ def pooling_option() -> Any:
         "how the values of an array or map are joined: their sum; over their number, in a map the sum of its numbers without "
         "sign (mean); or over the root of that (root), so that long ones weigh little more than others",
         choices=POOLINGS,
-        former="sum",
     )
 
 

@@ -16,7 +16,6 @@ from ..input.transform import Transform
 from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
 from ..training.plan import Settings
-from ..training.recipe import options_in
 
 if TYPE_CHECKING:
     from ...algorithms.base import Layout
@@ -42,8 +41,7 @@ def options_of(manifest: Manifest) -> pa.Table:
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
-    algorithm = PartEntry(manifest.algorithm.name, options_in(manifest))
-    yield from of_part("USING", ALGORITHM, algorithm, columns_from(manifest).layout)
+    yield from of_part("USING", ALGORITHM, manifest.algorithm, columns_from(manifest).layout)
     for operator in manifest.operators:
         yield from of_part("OPERATORS", OPERATOR, operator)
         if operator.on:

@@ -9,7 +9,6 @@ term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = [VALIDA
 
 from __future__ import annotations
 
-from ...warehouse.trainings.progress import FORMER
 from ..errors import suggestion
 from ..training.metrics import metric_names
 from ..training.metrics.gate import VALIDATION, Condition, Node
@@ -111,7 +110,6 @@ def metric(cursor: Cursor, kind: str) -> Node:
     validation = cursor.accept("validation", ".")
     others = ("examples",) if validation else OF_TRAINING
     name = cursor.identifier("a metric").lower()
-    name = FORMER.get(name, name)
     if name not in (*measured, *others):
         cursor.index = first
         raise cursor.error(f"There is no metric {name!r}.{suggestion(name, (*measured, *others))}")

@@ -26,7 +26,7 @@ from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec
 from ..operators.chains import chain
 from ..operators.row_statistics import statistics_of_rows
-from ..options import of_optimizer, written, written_before
+from ..options import of_optimizer, written
 from ..ps.compiled.ladder import Ladder
 from ..ps.compiled.table_programs import Programs
 from ..ps.dense import DenseProgram, size
@@ -281,13 +281,6 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
         raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS) from error
 
 
-def options_in(manifest: Manifest) -> dict[str, Any]:
-    """Return the options of a trained version's algorithm: as given then, and defaults as they were then."""
-    options = dict(manifest.algorithm.options)
-    part = parts.ALGORITHM.find(manifest.algorithm.name, None)
-    return options if manifest.defaults else written_before(part.options, options)
-
-
 def algorithm_of(manifest: Manifest) -> Algorithm:
     """Make the algorithm of a trained version.
 
@@ -295,7 +288,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
         StatementError: its package is not installed, or its options have changed.
     """
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
-    options = parts.ALGORITHM.options(part, written(options_in(manifest)))
+    options = parts.ALGORITHM.options(part, written(manifest.algorithm.options))
     return make_algorithm(part, options, columns_from(manifest).layout)
 
 

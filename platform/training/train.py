@@ -220,7 +220,6 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         parent=plan.parent,
         publish=plan.publish._asdict() if plan.publish is not None else None,
         retain=plan.retain,
-        defaults=entries.DEFAULTS,
         once=before if name is None else (*(other for other in before if other != name), name),
     )
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from xpsql.platform.training.recipe import algorithm_of, options_in
 
 ROWS = 400
 
@@ -45,12 +42,3 @@ def test_an_array_is_pooled_as_a_map_of_its_shares_is_summed(
         found = predicted("array", options)
         np.testing.assert_allclose(found, predicted(pooling, "(pooling = 'sum')"), rtol=2e-4)
         assert np.abs(found - summed).max() > 1e-3
-
-
-def test_a_version_of_before_sums_as_it_did(session: xpsql.Session, logs: dict[str, str]) -> None:
-    session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM {logs['array']}")
-    manifest = session.models.version("m").manifest
-    assert options_in(manifest) == {}
-    before = dataclasses.replace(manifest, defaults=0)
-    assert options_in(before) == {"pooling": "sum"}
-    assert [algorithm_of(one).sums.pooling for one in (manifest, before)] == ["root", "sum"]

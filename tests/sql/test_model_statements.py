@@ -75,13 +75,6 @@ def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Sessio
     ]
 
 
-def test_features_are_found_under_their_former_name_where_a_query_asks_for_it(session: xpsql.Session) -> None:
-    train(session.models)
-    for call in ("ML.MODELS()", "ML.VERSIONS(MODEL ctr)"):
-        assert rows(session, f"SELECT rows, features FROM {call}") == [{"rows": 3, "features": 3}]
-        assert "rows" not in rows(session, f"SELECT * FROM {call}")[0]
-
-
 def test_show_versions_tells_status_and_error_of_each(session: xpsql.Session) -> None:
     train(session.models)
     session.models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)).fail("label of row 7 is NULL")

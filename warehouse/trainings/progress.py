@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,6 @@ from ..durable import own, storing
 FILE = "progress.jsonl"
 READING = ("read", "encode", "read_wait")
 LEARNING = ("input_wait", "pace_wait", "pull", "compute", "push", "count")
-FORMER: Mapping[str, str] = {"rows": "features"}
-"""Former names of metrics, which older lines and conditions use."""
 
 
 def progress_columns(metrics: Iterable[str]) -> dict[str, pa.DataType]:
@@ -88,7 +86,7 @@ def _line(text: bytes) -> dict[str, Any] | None:
         values = json.loads(text.lstrip(b"\0"))
     except (ValueError, RecursionError):
         return None
-    return {FORMER.get(name, name): value for name, value in values.items()} if isinstance(values, dict) else None
+    return values if isinstance(values, dict) else None
 
 
 def mend_progress(folder: Path, goes_on: bool) -> None:
@@ -108,14 +106,6 @@ def latest(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def place(line: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(line.get(name) for name in ("pass", "split", "window", "segment", "label", "validation"))
-
-
-def with_former(table: pa.Table, wanted: Collection[str] | None) -> pa.Table:
-    """Return a table that also has renamed columns under their former names, where a query uses those."""
-    names = [(old, new) for old, new in FORMER.items() if wanted is not None and old in wanted and new in table.column_names]
-    for old, new in names:
-        table = table.append_column(old, table.column(new))
-    return table
 
 
 def progress_table(versions: Iterable[tuple[int, Path]], columns: Mapping[str, pa.DataType]) -> pa.Table:

@@ -13,10 +13,9 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> pa.Table:
-    from ....warehouse.trainings.progress import with_former
     from ...models.listings import models_table
 
-    return with_former(models_table(context.models, None), call.columns)
+    return models_table(context.models, None)
 
 
 MODELS = TableFunction(

@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> pa.Table:
-    from ....warehouse.trainings.progress import progress_columns, progress_table, with_former
+    from ....warehouse.trainings.progress import progress_columns, progress_table
     from ...training.metrics import metric_names
 
     versions = context.models.versions(call.model)
     if call.version is not None:
         versions = [context.models.find(call.model, call.version)]
     columns = progress_columns(metric_names(grouped=True))
-    found = progress_table([(version.number, version.folder) for version in versions], columns)
-    return with_former(found, call.columns)
+    return progress_table([(version.number, version.folder) for version in versions], columns)
 
 
 TRAINING_INFO = TableFunction(

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def run(context: StatementContext, call: Call) -> pa.Table:
-    from ....warehouse.trainings.progress import with_former
     from ...models.listings import versions_table
 
     if call.model:
@@ -22,7 +21,7 @@ def run(context: StatementContext, call: Call) -> pa.Table:
         wanted = wanted or [context.models.find(call.model, call.version)]
     else:  # a model may have been dropped between the two looks
         wanted = [version for name in context.models.names(None) for version in context.models.shown(name)]
-    return with_former(versions_table(wanted, with_model=True), call.columns)
+    return versions_table(wanted, with_model=True)
 
 
 VERSIONS = TableFunction(

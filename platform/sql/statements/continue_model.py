@@ -14,7 +14,6 @@ from ...engines.spark_sql.lexer import tokenize
 from ...errors import StatementError
 from ...options import Value, written
 from ...training.plan import BASE_RATE, Plan
-from ...training.recipe import options_in
 from ...training.start import train
 from .. import clauses, inherited, once, streams
 from ..base import Statement
@@ -173,7 +172,7 @@ class Continue:
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""
-        name, options = manifest.algorithm.name, written(options_in(manifest))
+        name, options = manifest.algorithm.name, written(manifest.algorithm.options)
         given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
         if given.name.value.lower() != name:
             raise StatementError(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ....warehouse.trainings.progress import FORMER
 from ...display import cell
 from ...errors import StatementError
 from ...input.transform import Transform
@@ -65,7 +64,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     yield from transform(manifest)
     yield "ignored", ", ".join(manifest.ignore) or None
     for name in PLAIN:
-        yield FORMER.get(name, name), getattr(manifest, name)
+        yield "features" if name == "rows" else name, getattr(manifest, name)
     yield from gate(manifest)
     yield from settings(manifest)
     for name, value in manifest.metrics.items():

@@ -10,7 +10,6 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ....warehouse.trainings.progress import FORMER
 from .labels import key
 
 Metrics = Mapping[str, float | None]
@@ -125,6 +124,6 @@ def judged(values: Metrics, validation: Metrics, labels: Sequence[str]) -> dict[
     Args:
         validation: metrics of the validation rows.
     """
-    found = {FORMER.get(name.lower(), name.lower()): value for name, value in values.items()}
+    found = {name.lower(): value for name, value in values.items()}
     found |= {f"{VALIDATION}{name.lower()}": value for name, value in validation.items()}
     return found | {key(name, label.lower()): value for label in labels[:1] for name, value in found.items() if "(" not in name}
