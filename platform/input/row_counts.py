@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -25,10 +26,12 @@ class RowCounts(NamedTuple):
     Attributes:
         rows: of each split, in order.
         exact: they were counted, or no filter drops any; else a sample tells about how many there are.
+        seconds: how long it took to read what counts them.
     """
 
     rows: tuple[int, ...]
     exact: bool
+    seconds: float = 0.0
 
     @property
     def total(self) -> int:
@@ -62,9 +65,11 @@ def _counted(scan: Scan, splits: Sequence[Split], column: str) -> tuple[list[Spl
         return splits, RowCounts(declared, True)
     if not scan.columnar or sum(declared) > MOST_COUNTED:
         return sampled(scan, splits, column)
+    begun = time.perf_counter()
     rows = count(scan, splits, column)
     left = [number for number, found in enumerate(rows) if found]
-    return [splits[number] for number in left], RowCounts(tuple(rows[number] for number in left), True)
+    seconds = time.perf_counter() - begun
+    return [splits[number] for number in left], RowCounts(tuple(rows[number] for number in left), True, seconds)
 
 
 def count(scan: Scan, splits: Sequence[Split], column: str) -> tuple[int, ...]:
@@ -97,4 +102,4 @@ def left_by(scan: HeldOut, splits: Sequence[Split], given: RowCounts) -> RowCoun
     Args:
         given: how many rows each split has with those that are held out.
     """
-    return RowCounts(scan.left(splits, given.rows), given.exact)
+    return given._replace(rows=scan.left(splits, given.rows))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,31 +10,25 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ...warehouse.manifest import Split
+from ...warehouse.files import VersionFiles
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
-from ..input.row_counts import counted
-from ..input.side.versions import with_elements
-from ..input.splits import check_labels, vector_dims
 from ..input.streams.base import StreamQuery
-from ..input.taken import Taking
 from ..ps.compiled.table_programs import Programs
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_bytes
-from .hold_out import check_validation, divided
-from .metrics.remarks import remarks, seen_at_first
-from .metrics.windows import Schedule, schedule_of, without_windows
-from .parallelism import Places, decide, passes_of, places_of
+from .metrics.remarks import SlotCounts, remarks, seen_at_first
+from .metrics.windows import Schedule, without_windows
+from .parallelism import Places, passes_of
 from .plan import Plan
-from .prepared import Prepared, TrainingInput, check_encryption, with_classes
-from .recipe import Recipe, fitted, recipe_of
-from .row_files.rows import check_continues
+from .preparation.base import Mode, Preparation
+from .preparation.stages import checked, prepared
+from .prepared import Prepared
 from .segment import taken
 from .strategies import strategy_of
-from .taking import check_drawn, taking_of, with_items
 
 if TYPE_CHECKING:
     from ...algorithms.base import Algorithm
@@ -68,27 +62,11 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     """See explain; `folder`: where items go."""
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, engine, models, parent)
-    taking = taking_of(plan, engine)
-    schema = scan.schema if taking is None else taking.schema(scan.schema)
-    recipe, columns = fitted(plan, schema, parent.manifest if parent else None)
-    check_drawn(taking, recipe.algorithm, columns)
-    if taking is not None and not isinstance(scan, Staged):
-        taking = with_items(taking, plan, engine, folder)
-        scan = taking.rows(scan)
-    check_validation(plan, recipe.algorithm)
-    strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
-    columns = with_elements(plan.vectors, columns, engine)
-    splits = [] if isinstance(scan, Staged) else scan.splits()
-    if not isinstance(scan, Staged):
-        columns = with_classes(plan, vector_dims(columns, scan, splits), scan, engine, Path())
-        if recipe.algorithm.classifier:
-            check_labels(scan, splits, columns.labels)
-    recipe = recipe_of(plan, columns)
-    if parent is not None:
-        check_continues(recipe, parent)
-    places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
-    if engine.tasks is not None:
-        check_encryption(plan)
+    notes: list[str] = []
+    given = checked(Preparation(Mode.EXPLAIN, plan, engine, engine.tasks, parent, scan, None, notes.append))
+    made = None if isinstance(scan, Staged) else prepared(given, VersionFiles(folder))
+    columns, recipe = (given.columns, given.recipe) if made is None else (made.columns, made.recipe)
+    taking = given.taking
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
     rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
     if taking is not None and taking.items is not None:
@@ -99,7 +77,8 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
         rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
         rows.append((f"row of {spec.name}", row_text(programs)))
     rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
-    rows += input_rows(plan, engine, scan, splits, columns, recipe, places, fast, taking)
+    rows += staged_rows(given, scan) if isinstance(scan, Staged) else []
+    rows += input_rows(made, engine, fast) if made is not None else []
     tree = recipe.algorithm.tree
     if tree is not None and tree.rebuild and plan.validate is not None:
         what = f"{1 + tree.rebuild} at most, each of all passes; each but the first makes the tree anew"
@@ -108,18 +87,15 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
         rows.append(
             ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")
         )
-    if parent is None:
-        rows += [("note", note) for note in notes_of(plan, scan, splits, columns, recipe)]
+    notes += remarks(columns, None if made is None else seen(made)) if parent is None else []
+    rows += [("note", note) for note in notes]
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
 
-def notes_of(plan: Plan, scan: Scan | Staged, splits: list[Split], columns: Columns, recipe: Recipe) -> list[str]:
-    """Return the warnings about slots, by the beginning of an input that is read in place."""
-    if isinstance(scan, Staged):
-        return remarks(columns, None)
-    return remarks(
-        columns, seen_at_first(scan, splits, columns, Encoder(columns, recipe.algorithm, plan.settings.seed, compact=False))
-    )
+def seen(prepared: Prepared) -> SlotCounts | None:
+    """Return what the beginning of an input says of slots."""
+    encoder = Encoder(prepared.columns, prepared.recipe.algorithm, prepared.plan.settings.seed, compact=False)
+    return seen_at_first(prepared.scan, prepared.splits, prepared.columns, encoder)
 
 
 def scan_of(query: StreamQuery, plan: Plan, engine: Engine, models: Models, parent: Version | None) -> Scan | Staged:
@@ -161,56 +137,49 @@ def dense_text(shape: tuple[int, ...], columns: Sequence[str]) -> str:
     return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(columns)}"
 
 
-def input_rows(
-    plan: Plan,
-    engine: Engine,
-    scan: Scan | Staged,
-    splits: list[Split],
-    columns: Columns,
-    recipe: Recipe,
-    places: Places,
-    fast: bool,
-    taking: Taking | None,
-) -> list[tuple[str, str]]:
-    """Describe input, memory and time; what only a run of the query could show is called unknown."""
-    if isinstance(scan, Staged):
-        return [
-            ("input", f"staged, as {scan.reason}: the query runs once and is written as Parquet"),
-            ("estimated rows", "known once staged"),
-            ("batch size", str(plan.settings.batch_size or "by the number of rows")),
-            *place_rows(places, plan),
-            ("passes", passes_text(plan, recipe.algorithm, None)),
-        ]
-    algorithm, begun = recipe.algorithm, time.perf_counter()
-    splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
-    seconds = time.perf_counter() - begun
-    how = f"counted in {seconds:.2f} s" if counts.exact and not scan.exact else "" if counts.exact else SAMPLED
-    if plan.validate is not None and plan.validate.share is not None:
-        scan, counts = divided(plan.validate, scan, splits, counts)
-        how = f"{how}, without those held out" if how else "without those held out"
-    examples = counts.total
-    size_of_batch, passes, places = decide(plan, algorithm, counts.rows, places, bool(columns.offered), engine.tasks)
-    given = TrainingInput(
-        plan, columns, scan, splits, size_of_batch, None, places, (), counts=counts, passes=passes, taking=taking
-    )
-    prepared = given.with_recipe(recipe, None, None)
-    cost = usual_cost(prepared) if fast or not examples else strategy_of(algorithm).cost(prepared)
-    workers = min(places.workers, cores()) if engine.tasks is None else places.workers
-    seconds = BEGIN_SECONDS + cost.once + (cost.seconds * passes / workers if algorithm.serves else cost.seconds)
+def staged_rows(given: Preparation, found: Staged) -> list[tuple[str, str]]:
+    """Describe an input that only a run of its query could show."""
+    plan = given.plan
     return [
-        ("input", scan.describe()),
-        ("estimated rows", f"{examples}{f' ({how})' if how else ''}"),
-        ("batch size", str(size_of_batch) if algorithm.serves else "all examples at once"),
+        ("input", f"staged, as {found.reason}: the query runs once and is written as Parquet"),
+        ("estimated rows", "known once staged"),
+        ("batch size", str(plan.settings.batch_size or "by the number of rows")),
+        *place_rows(given.places, plan),
+        ("passes", passes_text(plan, given.recipe.algorithm, None)),
+    ]
+
+
+def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str, str]]:
+    """Describe input, memory and time of a training that is read in place."""
+    plan, places, algorithm = prepared.plan, prepared.places, prepared.recipe.algorithm
+    sample = dataclasses.replace(prepared, parent=None, baseline=(), hold_out=None)
+    cost = usual_cost(sample) if fast else strategy_of(algorithm).cost(sample)
+    workers = min(places.workers, cores()) if engine.tasks is None else places.workers
+    seconds = BEGIN_SECONDS + cost.once + (cost.seconds * prepared.passes / workers if algorithm.serves else cost.seconds)
+    compact = compact_text(prepared.scan, prepared.splits, prepared.columns, prepared.encoder, prepared.batch_size)
+    return [
+        ("input", prepared.scan.describe()),
+        ("estimated rows", rows_text(prepared)),
+        ("batch size", str(prepared.batch_size) if algorithm.serves else "all examples at once"),
         ("estimated memory", f"about {cost.size / 2**20:.1f} MiB for {cost.features:,} features, judged by {JUDGED}"),
         *process_rows(engine, cost),
         ("estimated time", f"about {seconds:.2f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
-        *compact_rows(plan, compact_text(scan, splits, columns, prepared.encoder, size_of_batch)),
-        *evaluation_rows(schedule_of(plan.evaluate, prepared.batches)),
+        *compact_rows(plan, compact),
+        *evaluation_rows(prepared.schedule),
         *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
         *place_rows(places, plan),
-        ("passes", passes_text(plan, algorithm, examples)),
+        ("passes", passes_text(plan, algorithm, prepared.counts.total)),
     ]
+
+
+def rows_text(prepared: Prepared) -> str:
+    """Say how many rows are learned, and how that is known."""
+    counts, validate = prepared.counts, prepared.plan.validate
+    how = [] if counts.exact else [SAMPLED]
+    how += [f"counted in {counts.seconds:.2f} s"] if counts.seconds else []
+    how += ["without those held out"] if validate is not None and validate.share is not None else []
+    return f"{counts.total} ({', '.join(how)})" if how else str(counts.total)
 
 
 def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:

@@ -4,42 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...warehouse.manifest import Split
-from ..engines.base import Engine, Scan
-from ..engines.tasks import Tasks
-from ..errors import StatementError
+from ..engines.base import Scan
 from ..input.batches import Batch
-from ..input.columns import Classes, Columns
+from ..input.columns import Columns
 from ..input.encoder import Encoder
-from ..input.holdout import beginning_of
 from ..input.prefetch import Ahead
-from ..input.roles import LABEL
-from ..input.row_counts import RowCounts, counted, left_by
+from ..input.row_counts import RowCounts
 from ..input.source import End, Source
-from ..input.splits import check_labels, chunk_batches, vector_dims
+from ..input.splits import chunk_batches
 from ..input.taken import Taking
 from ..ps.watermarks import Turn, turns_of
-from ..quoting import quoted
 from ..trees.tree import Tree
-from .baseline import baseline_of
-from .estimates import estimated_bytes, estimated_features
-from .hold_out import ValidationRows, divided, hold_out
+from .estimates import estimated_features
 from .metrics.metrics import Targets
 from .metrics.windows import Schedule, schedule_of
-from .parallelism import Places, decide
+from .parallelism import Places
 from .plan import Plan
-from .recipe import Recipe, recipe_of
-from .row_files.rows import check_continues
+from .recipe import Recipe
 from .segment import Segment
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
 
-MOST_CLASSES = 1000
+
+class ValidationRows(NamedTuple):
+    """The rows that a training is validated on."""
+
+    scan: Scan
+    splits: list[Split]
 
 
 class Round(NamedTuple):
@@ -182,112 +178,3 @@ class Prepared(TrainingInput):
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
         """Return what reads ahead for a worker."""
         return Ahead(make, self.plan.settings.read_ahead, chunk_batches(self.batch_size))
-
-
-def prepare(
-    plan: Plan,
-    columns: Columns,
-    scan: Scan,
-    parent: Version | None,
-    places: Places,
-    engine: Engine,
-    folder: Path,
-    segment: Segment | None,
-    taking: Taking | None = None,
-) -> Prepared:
-    """Look at the input; the parts are made again for vectors, whose lengths are known from it.
-
-    Args:
-        places: most of them.
-        folder: where rows that VALIDATE ON (query) gives are staged.
-        segment: of the stream that is learned from.
-        taking: what was done to the rows of `scan`.
-
-    Raises:
-        StatementError: it is empty, its labels cannot be learned from, or the parent cannot go on with the lengths of vectors.
-        DataError: a file cannot be read.
-    """
-    splits, counts = counted(scan, scan.splits(), (columns.labels or columns.learned)[0])
-    if plan.beginning is not None:
-        scan, splits = beginning_of(scan, splits, counts.rows, plan.beginning)
-        counts = left_by(scan, splits, RowCounts(counts.rows[: len(splits)], counts.exact))
-    if plan.validate is not None and plan.validate.share is not None:
-        scan, counts = divided(plan.validate, scan, splits, counts)
-    columns = vector_dims(columns, scan, splits)
-    recipe = recipe_of(plan, columns)
-    if parent is not None:
-        check_continues(recipe, parent)
-    if recipe.algorithm.classifier:
-        check_labels(scan, splits, columns.labels)
-    sizes = decide(plan, recipe.algorithm, counts.rows, places, bool(columns.offered), engine.tasks)
-    hold = hold_out(plan, engine, scan, splits, columns, folder, taking)
-    baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()
-    size, passes = sizes.batch_size, sizes.passes
-    given = TrainingInput(
-        plan, columns, scan, splits, size, parent, sizes.places, baseline, counts=counts, passes=passes, taking=taking
-    )
-    return given.with_recipe(recipe, hold, segment)
-
-
-def with_classes(plan: Plan, columns: Columns, scan: Scan, engine: Engine, folder: Path) -> Columns:
-    """Return the columns with the classes of the label, in order, where they are not known: one query reads that column.
-
-    Args:
-        folder: where the rows are that were staged.
-
-    Raises:
-        StatementError: there are fewer than two, or too many.
-    """
-    if columns.classes is None or columns.classes.known:
-        return columns
-    (label,) = columns.labels
-    if plan.stream is not None:
-        raise StatementError(
-            f"{LABEL} {label} has classes, and those of a stream are not known before it ends. TRAIN on a table that has all "
-            "of them, then CONTINUE from the stream.",
-            subject=LABEL,
-        )
-    rows = f"SELECT * FROM parquet.{quoted(str(folder.absolute()))}" if scan.staged else plan.query
-    distinct = f"SELECT DISTINCT {quoted(label)} FROM ({rows}) LIMIT {MOST_CLASSES + 2}"  # NULL may be one of them
-    found = sorted(value for value in engine.reader(distinct).read_all().column(0).to_pylist() if value is not None)
-    if not 2 <= len(found) <= MOST_CLASSES:
-        what = f"only {found[0]!r}" if len(found) == 1 else "NULL alone" if not found else f"more than {MOST_CLASSES:,} values"
-        remedy = (
-            "An id is no class: learn what goes with what by two_tower, slrm or xsvd, or join rare values to one in the query"
-            if found[2:]
-            else "Look at what the query makes of it, or whether its filter leaves the others out"
-        )
-        raise StatementError(f"{LABEL} {label} has {what}; a label has 2 to {MOST_CLASSES:,} classes. {remedy}.", subject=LABEL)
-    return replace(columns, classes=Classes(tuple(found), columns.classes.type))
-
-
-def check_encryption(plan: Plan) -> None:
-    """Refuse to encrypt on an engine's tasks what cannot be.
-
-    Raises:
-        StatementError: the package that it takes is not installed.
-    """
-    if not plan.settings.encrypt:
-        return
-    from ..ps.transport.tls import check_installed  # few trainings need it
-
-    check_installed()
-
-
-def check_memory(tasks: Tasks, prepared: Prepared) -> None:
-    """Refuse shards that an engine's tasks have no memory for.
-
-    Raises:
-        StatementError: says what is needed, what there is, and the setting to raise.
-    """
-    granted = tasks.memory_bytes()
-    if granted is None or not prepared.places.shards:
-        return
-    features = prepared.features()
-    needed = estimated_bytes(prepared.recipe, features) // prepared.places.shards
-    if needed > granted:
-        raise StatementError(
-            f"A shard needs about {needed >> 20} MiB for its rows; {tasks.words.engine} "
-            f"{tasks.words.memory.format(f'{granted >> 20} MiB')}. {tasks.words.more_memory}, or use more shards than "
-            f"{prepared.places.shards}."
-        )

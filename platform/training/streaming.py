@@ -11,8 +11,8 @@ from ..errors import StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelation
 from ..input.streams.sources import opened
 from .answer import unchanged
+from .preparation.positives import taking_of
 from .segment import begin_of, taken
-from .taking import taking_of
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models

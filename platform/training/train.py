@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,27 +13,26 @@ from ...warehouse.manifest import Manifest
 from ...warehouse.stored import SumsEntry
 from ...warehouse.trainings.segments import append_segment
 from ...warehouse.version import Version
-from ..engines.base import Engine, Scan, Staged, staged
-from ..engines.parquet_scan import staged_scan
+from ..engines.base import Engine, Scan, Staged
 from ..engines.tasks import Tasks
 from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
-from ..input.side.versions import vectors_entries, with_vectors
+from ..input.side.versions import vectors_entries
 from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, slot_entries, summary
-from .hold_out import check_validation
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
-from .parallelism import places_of
 from .plan import Plan
-from .prepared import Prepared, check_encryption, check_memory, prepare, with_classes
-from .recipe import Recipe, fitted, idle, planned, sums_of_scores
-from .record import prepare_again, recorded
-from .row_files.rows import check_continues, table_entries
+from .preparation.base import Mode, Preparation
+from .preparation.memory import check_memory
+from .preparation.stages import checked, prepared
+from .prepared import Prepared
+from .recipe import Recipe, idle, planned, sums_of_scores
+from .record import prepared_again, recorded
+from .row_files.rows import table_entries
 from .segment import Segment
 from .strategies import strategy_of
-from .taking import check_drawn, taken, taking_of, with_items
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -71,46 +69,27 @@ def train(
     """
     prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    taking = taking_of(plan, engine)
-    schema = found.schema if taking is None else taking.schema(found.schema)
-    recipe, columns = fitted(plan, schema, parent.manifest if parent else None)
-    check_drawn(taking, recipe.algorithm, columns)
-    if parent is not None:
-        check_continues(recipe, parent)
-    check_validation(plan, recipe.algorithm)
-    strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
-    places = places_of(plan.settings, engine.tasks, recipe.algorithm.serves)
-    if engine.tasks is not None:
-        check_encryption(plan)
-    if plan.passing and not isinstance(found, Staged):
-        found = Staged(found.schema, "the results of its calls go with the statement")
-    with models.begin(plan.model, manifest_of(plan, columns, recipe, parent), plan.replace, under) as draft:
+    given = checked(Preparation(Mode.LEARN, plan, engine, engine.tasks, parent, found, segment, reporter.note))
+    with models.begin(plan.model, manifest_of(plan, given.columns, given.recipe, parent), plan.replace, under) as draft:
         try:
-            segment = None if segment is None else segment.beside(draft.folder)
-            text = plan.query if plan.stream is None else plan.stream.query
-            if plan.rows is not None:
-                scan = moved(plan.rows, draft.staged, found.schema)
-            else:
-                scan = staged(engine, text, found if segment is None else segment.scan, draft.staged)
-            columns = with_classes(plan, columns, scan, engine, draft.staged)
-            taking = None if taking is None else with_items(taking, plan, engine, draft.items)
-            scan = scan if taking is None else taken(taking, plan, scan, reporter.note)
-            columns = with_vectors(plan.vectors, columns, engine, parent, draft)
-            prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment, taking)
+            if segment is not None:
+                segment = segment.beside(draft.folder)
+                given = given.having(segment=segment, found=segment.scan)
+            made = prepared(given, draft)
             if engine.tasks is not None:
-                check_memory(engine.tasks, prepared)
+                check_memory(engine.tasks, made)
             if plan.begins is not None:
-                plan.begins.check(prepared.splits)
+                plan.begins.check(made.splits)
             draft.checkpoints.names()  # a place that cannot be read is an error now
         except BaseException:
             draft.discard()
             raise
         if segment is not None:
             append_segment(draft.folder, segment.splits)
-        draft.record(recorded(draft.manifest, prepared))
+        draft.record(recorded(draft.manifest, made))
         for line in () if plan.begins is None else plan.begins.progress(plan.labels):
             draft.progress(line)
-        return run(prepared, engine.tasks, draft, reporter, models, lines(draft))
+        return run(made, engine.tasks, draft, reporter, models, lines(draft))
 
 
 def resume(
@@ -138,37 +117,34 @@ def resume(
     with models.resume(plan.model, under) as draft:
         try:
             parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-            prepared = prepare_again(plan, draft, engine, parent)
-            recipe, columns = prepared.recipe, prepared.columns
-            strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
+            made = prepared_again(plan, draft, engine, engine.tasks, parent, reporter.note)
             if engine.tasks is not None:
-                check_encryption(plan)
-                check_memory(engine.tasks, prepared)
+                check_memory(engine.tasks, made)
         except BaseException:
             draft.discard()
             raise
-        return run(prepared, engine.tasks, draft, reporter, models, lines(draft))
+        return run(made, engine.tasks, draft, reporter, models, lines(draft))
 
 
 def run(
-    prepared: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter, models: Models, lines: ProgressLines
+    training: Prepared, tasks: Tasks | None, draft: Draft, reporter: Reporter, models: Models, lines: ProgressLines
 ) -> pa.Table:
     """Learn from the input and commit; the condition of release compares with the version served when it is judged.
 
     Raises:
         TrainingError: the version is held, its condition of release is false.
     """
-    prepared = with_tree(prepared, draft)
-    plan, recipe = prepared.plan, prepared.recipe
+    training = with_tree(training, draft)
+    plan, recipe = training.plan, training.recipe
     evaluated, patience = plan.evaluate is not None, plan.settings.patience
-    monitor = Monitor(prepared.targets, lines, reporter, evaluated, patience, prepared.rebuilds > 0)
-    if (schedule := prepared.schedule) is not None and not schedule.windows:
+    monitor = Monitor(training.targets, lines, reporter, evaluated, patience, training.rebuilds > 0)
+    if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
-    reporter.start(f"{plan.model} v{draft.number}", prepared.num_examples)
+    reporter.start(f"{plan.model} v{draft.number}", training.num_examples)
     ended = ""
     try:
         with compilations(monitor.compiled.add):
-            held = strategy_of(recipe.algorithm).learn(prepared, tasks, draft, monitor)
+            held = strategy_of(recipe.algorithm).learn(training, tasks, draft, monitor)
         monitor.write(held.described, held.saved.weights)
         ended = f"{plan.model} v{draft.number}: {monitor.passes.examples:,} examples learned"
     except NumberError as error:
@@ -177,16 +153,10 @@ def run(
         raise NumberError(f"{error} OPERATORS (safety) refuses such updates.") from error
     finally:
         reporter.finish(ended)
-    failing = conclude(prepared, draft, held, monitor, models)
+    failing = conclude(training, draft, held, monitor, models)
     if failing is not None:
         raise TrainingError(f"{failing} Train again, or {by_hand(plan.model, draft.number)}.")
     return summary(draft.manifest)
-
-
-def moved(rows: Path, folder: Path, schema: pa.Schema) -> Scan:
-    """Return how to read the rows of a query that ran before, which become those of a version."""
-    rows.rename(folder)
-    return staged_scan(tuple(str(file) for file in sorted(folder.absolute().glob("*.parquet"))), schema)
 
 
 def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | None) -> Manifest:

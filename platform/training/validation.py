@@ -22,7 +22,6 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..ps.pieces import joined
 from .beam_recall import BeamRecall
-from .hold_out import ValidationRows
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, loss_step, score_step
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from .checkpoints.checkpointer import Checkpointer
     from .checkpoints.driver_state import DriverState
     from .monitor import Monitor
-    from .prepared import Prepared
+    from .prepared import Prepared, ValidationRows
 
 BATCH_ROWS, SEARCHED_ROWS = 4096, 512
 

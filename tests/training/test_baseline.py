@@ -12,7 +12,7 @@ import pytest
 import xpsql
 from tests.training.log import write
 from xpsql.platform.errors import DataError, StatementError
-from xpsql.platform.training import baseline
+from xpsql.platform.training.preparation import baseline
 
 ROWS = 4000
 STILL = "alpha = 1e-6"  # so that the intercept stays where it begins

@@ -14,8 +14,8 @@ from tests.training.log import session, write  # noqa: F401  a fixture
 from xpsql.algorithms.losses import SOFTMAX
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.training import prepared
 from xpsql.platform.training.metrics.metrics import LabelMetrics, Targets
+from xpsql.platform.training.preparation import classes
 
 CLASSES = np.array(["news", "sport", "art"])
 ROWS = 6000
@@ -154,7 +154,7 @@ def test_integers_are_classes_where_the_statement_says_so(embedded: xpsql.Sessio
 def test_what_means_nothing_for_classes_is_refused(
     embedded: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, words: str
 ) -> None:
-    monkeypatch.setattr(prepared, "MOST_CLASSES", 5)
+    monkeypatch.setattr(classes, "MOST_CLASSES", 5)
     log = f"SELECT user, hour, category FROM parquet.`{path}` LIMIT 500"
     with embedded as local:
         if "MODEL m" in statement:

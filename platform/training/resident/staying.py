@@ -10,25 +10,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from ....algorithms.base import Algorithm, Online
+from ....warehouse.files import VersionFiles
 from ....warehouse.names import folder_name
 from ....warehouse.scratch import scratch
 from ...errors import StatementError
-from ...input.side.writing import VECTORS
 from ...input.streams.base import StreamQuery
 from ...input.streams.feed import Feed
 from ...input.streams.sources import opened
 from ..answer import unchanged
 from ..compiled import compilations, prepare_jax
 from ..conclusion import summary
-from ..parallelism import places_of
 from ..plan import Plan
-from ..prepared import prepare, with_classes
-from ..recipe import fitted
-from ..record import prepare_again
-from ..row_files.rows import check_continues
+from ..preparation.base import Mode, Preparation
+from ..preparation.stages import checked, prepared
+from ..record import prepared_again
 from ..segment import begin_of, cut_again, is_passed
-from ..strategies import strategy_of
 from .announcer import Announcer
 from .resident import Resident
 from .rounds import Rounds
@@ -90,18 +86,9 @@ def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, repor
         if first is None:
             return answer(parent, stream.name)
         scan = stream.scan(query.query, first.splits)
-        recipe, columns = fitted(plan, scan.schema, parent.manifest if parent else None)
-        if parent is not None:
-            check_continues(recipe, parent)
-        check_online(recipe.algorithm)
-        if columns.sides:
-            message = f"{VECTORS} are written with a version, and PUBLISH makes many. Leave either out, or CONTINUE each day."
-            raise StatementError(message, subject=VECTORS)
-        strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, None)
-        places = places_of(plan.settings, None, recipe.algorithm.serves)
-        columns = with_classes(plan, columns, scan, engine, at.notes)
-        prepared = prepare(plan, columns, scan, parent, places, engine, at.notes, None)
-        resident = Resident(prepared, feed, models, at.lock, at.announcer, at.notes, 0)
+        given = Preparation(Mode.RESIDE, plan, engine, None, parent, scan, None, at.announcer.note)
+        made = prepared(checked(given), VersionFiles(at.notes))
+        resident = Resident(made, feed, models, at.lock, at.announcer, at.notes, 0)
         resident.begin(*first)
         return stayed(resident, plan, parent, stream.name, at.announcer)
 
@@ -122,15 +109,14 @@ def reside_again(plan: Plan, engine: Engine, models: Models, reporter: Reporter)
     with place(plan, stream.name, models, reporter) as at, models.resume(plan.model, at.lock) as draft:
         at.announcer.version = None if parent is None else parent.number
         try:
-            prepared = prepare_again(plan, draft, engine, parent)
-            assert prepared.segment is not None
-            strategy_of(prepared.recipe.algorithm).check(plan, prepared.recipe, prepared.columns, parent, None)
+            made = prepared_again(plan, draft, engine, None, parent, at.announcer.note)
+            assert made.segment is not None
         except BaseException:
             draft.discard()
             raise
-        feed = Feed(stream, prepared.segment.position, at.announcer.note)
-        resident = Resident(prepared, feed, models, at.lock, at.announcer, at.notes, draft.manifest.epoch)
-        resident.go_on(draft, prepared.segment)
+        feed = Feed(stream, made.segment.position, at.announcer.note)
+        resident = Resident(made, feed, models, at.lock, at.announcer, at.notes, draft.manifest.epoch)
+        resident.go_on(draft, made.segment)
         return stayed(resident, plan, parent, stream.name, at.announcer)
 
 
@@ -205,15 +191,3 @@ def answer(parent: Version | None, stream: str) -> pa.Table:
     if parent is None:
         raise StatementError(f"Nothing to learn arrived in {stream} before the training was stopped. No version is made.")
     return unchanged(parent, STATUS)
-
-
-def check_online(algorithm: Algorithm) -> None:
-    """Refuse an algorithm that does not learn batch by batch.
-
-    Raises:
-        StatementError: says what to use.
-    """
-    if not isinstance(algorithm.learns, Online):
-        raise StatementError(
-            "PUBLISH EVERY needs an algorithm that learns batch by batch, as xftrl does; this one needs all rows at once."
-        )

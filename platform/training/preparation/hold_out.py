@@ -1,30 +1,24 @@
-"""Hold-out (validation) rows of VALIDATE, and checks of the clause."""
+"""Stage hold_out: the rows that VALIDATE keeps apart."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
-from ...algorithms.base import Algorithm, Online, Supervised
-from ...warehouse.manifest import Split
-from ..engines.base import Engine, Scan, staged
-from ..errors import StatementError
-from ..input.columns import Columns
-from ..input.holdout import HeldOut, held_out
-from ..input.row_counts import RowCounts, count, left_by
-from ..input.taken import Taking
-from .metrics.validate import Validate
-from .plan import PATIENCE, VALIDATE, Plan
-
-
-class ValidationRows(NamedTuple):
-    """The rows that a training is validated on."""
-
-    scan: Scan
-    splits: list[Split]
+from ....algorithms.base import Algorithm, Online, Supervised
+from ....warehouse.manifest import Split
+from ...engines.base import Engine, Scan, staged
+from ...errors import StatementError
+from ...input.columns import Columns
+from ...input.holdout import HeldOut, held_out
+from ...input.row_counts import RowCounts, count, left_by
+from ...input.taken import Taking
+from ..metrics.validate import Validate
+from ..plan import PATIENCE, VALIDATE, Plan
+from ..prepared import ValidationRows
+from .base import Mode, Preparation, Stage
 
 
 def check_validation(plan: Plan, algorithm: Algorithm) -> None:
@@ -124,8 +118,21 @@ def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns,
         StatementError: it cannot run, returns no rows, or lacks a column that is learned from, in the type that it has there.
     """
     found = engine.scan(query)
-    schema = found.schema if taking is None else taking.schema(found.schema)
-    there = {field.name.lower(): field.type for field in schema}
+    check_columns(found.schema if taking is None else taking.schema(found.schema), learned, columns)
+    scan = staged(engine, query, found, folder)
+    scan = scan if taking is None else taking.rows(scan)
+    if not any(split.rows for split in scan.splits()):
+        raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
+    return scan
+
+
+def check_columns(found: pa.Schema, learned: pa.Schema, columns: Columns) -> None:
+    """Refuse rows of VALIDATE that lack a column that is learned from, or have it in another type.
+
+    Raises:
+        StatementError: names the column.
+    """
+    there = {field.name.lower(): field.type for field in found}
     for name in columns.learned:
         wanted, came = learned.field(name).type, there.get(name.lower())
         if came != wanted:
@@ -134,8 +141,18 @@ def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns,
                 f"{VALIDATE} ON (query) must return the column {name} as {wanted}, as the training's query does; it {what}.",
                 subject=VALIDATE,
             )
-    scan = staged(engine, query, found, folder)
-    scan = scan if taking is None else taking.rows(scan)
-    if not any(split.rows for split in scan.splits()):
-        raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
-    return scan
+
+
+def rows(given: Preparation) -> Preparation:
+    """Find the rows held out; EXPLAIN does not run the query that gives them."""
+    plan, validate = given.plan, given.plan.validate
+    if given.mode is not Mode.EXPLAIN or validate is None or validate.query is None:
+        found = hold_out(plan, given.engine, given.scan, given.splits, given.columns, given.folders.apart, given.taking)
+        return given.having(hold_out=found)
+    query = validate.query if plan.transform is None else plan.transform.over(validate.query, plan.roles.columns)
+    schema = given.engine.schema(query)
+    check_columns(schema if given.taking is None else given.taking.schema(schema), given.scan.schema, given.columns)
+    return given
+
+
+STAGE = Stage(rows=rows)

@@ -1,4 +1,4 @@
-"""ITEMS and LABEL of statements that learn from what was taken: what is done to rows before they are learned from."""
+"""Stage positives: LABEL and ITEMS of statements that learn from positives alone filter rows, and join features of items."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ...algorithms.augments.random_items import RandomItems
-from ...algorithms.base import Algorithm, Online
-from ..engines.base import Engine, Scan
-from ..errors import StatementError
-from ..input.columns import Columns
-from ..input.items import ITEMS, NAME, ItemFile, write_items
-from ..input.roles import LABEL
-from ..input.taken import MISSING, TakenRows, Taking
-from .plan import Plan
+from ....algorithms.augments.random_items import RandomItems
+from ....algorithms.base import Algorithm, Online
+from ...engines.base import Engine, Scan
+from ...errors import StatementError
+from ...input.columns import Columns
+from ...input.items import ITEMS, NAME, ItemFile, write_items
+from ...input.roles import LABEL
+from ...input.taken import MISSING, TakenRows, Taking
+from ..plan import Plan
+from .base import Preparation, Stage
 
 
 def taking_of(plan: Plan, engine: Engine) -> Taking | None:
@@ -68,14 +69,6 @@ def taken(taking: Taking, plan: Plan, scan: Scan, note: Callable[[str], None]) -
     return taking.rows(scan)
 
 
-def taking_again(plan: Plan, engine: Engine, folder: Path) -> Taking | None:
-    """Return what `with_items` returned, for RESUME."""
-    taking = taking_of(plan, engine)
-    if taking is None or taking.items is None:
-        return taking
-    return taking._replace(items=ItemFile(taking.items.schema, str((folder / NAME).absolute())))
-
-
 def check_drawn(taking: Taking | None, algorithm: Algorithm, columns: Columns) -> None:
     """Refuse items that are to be drawn at random and lack a column of the model.
 
@@ -102,3 +95,26 @@ def of_clause() -> Iterator[None]:
         yield
     except StatementError as error:
         raise StatementError(f"{ITEMS}: {error.message}", subject=ITEMS) from error
+
+
+def check(given: Preparation) -> Preparation:
+    """Find the columns of the rows that are learned."""
+    taking = taking_of(given.plan, given.engine)
+    schema = given.found.schema if taking is None else taking.schema(given.found.schema)
+    return given.having(taking=taking, schema=schema)
+
+
+def rows(given: Preparation) -> Preparation:
+    """Leave out rows that are not taken, and write the items that the others are joined with; RESUME reads those again."""
+    taking = given.taking
+    if taking is None:
+        return given
+    if given.resumed is None:
+        taking = with_items(taking, given.plan, given.engine, given.folders.items)
+        return given.having(taking=taking, scan=taken(taking, given.plan, given.scan, given.note))
+    if taking.items is not None:
+        taking = taking._replace(items=ItemFile(taking.items.schema, str((given.folders.items / NAME).absolute())))
+    return given.having(taking=taking, scan=taking.rows(given.scan))
+
+
+STAGE = Stage(check, rows)

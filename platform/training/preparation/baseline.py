@@ -1,4 +1,4 @@
-"""The initial intercept (bias) of a new model: the score of a model that knows only the mean of the labels.
+"""Stage baseline: the intercept of a new model begins at the score of a model that knows only the mean of the labels.
 
 From a score of 0, a prediction of 1/2 for everything, the first batches of a log with few clicks would teach every feature what
 is true of all examples. Vectors and layers need that push to begin to differ where positives are frequent, so most of their
@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.late import click_rate
-from ...warehouse.manifest import Split
-from ..engines.base import Scan
-from ..engines.repeats import expanded
-from ..input.columns import Columns
-from ..input.encode import labels_of, weights_of
-from .plan import Plan
-from .recipe import Recipe
+from ....algorithms.late import click_rate
+from ....warehouse.manifest import Split
+from ...engines.base import Scan
+from ...engines.repeats import expanded
+from ...input.columns import Columns
+from ...input.encode import labels_of, weights_of
+from ..plan import Plan
+from ..recipe import Recipe
+from .base import Preparation, Stage
 
 Doubles = NDArray[np.float64]
 
@@ -99,3 +100,13 @@ def beginning(scan: Scan, split: Split, wanted: Sequence[str]) -> pa.Table | Non
     """Return what filters leave of a split's first rows; None where they leave nothing."""
     with closing(scan.read(split, wanted, ROWS)) as tables:
         return expanded(table) if (table := next(tables, None)) is not None else None
+
+
+def rows(given: Preparation) -> Preparation:
+    """Find the scores with which the intercept of a new model begins."""
+    if given.parent is not None:
+        return given
+    return given.having(baseline=baseline_of(given.plan, given.recipe, given.columns, given.scan, given.splits))
+
+
+STAGE = Stage(rows=rows)

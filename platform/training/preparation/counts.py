@@ -1,0 +1,27 @@
+"""Stage counts: which splits have rows, and how many of these are learned; the rest of the log goes by that."""
+
+from __future__ import annotations
+
+from ...input.holdout import beginning_of
+from ...input.row_counts import counted, left_by
+from .base import Preparation, Stage
+from .hold_out import divided
+from .staging import kept
+
+
+def rows(given: Preparation) -> Preparation:
+    """Count the rows that filters and VALIDATE leave; a training that is resumed reads its splits, which have not changed."""
+    plan, scan, columns, resumed = given.plan, given.scan, given.columns, given.resumed
+    splits = list(resumed.splits) if resumed is not None and kept(plan) else scan.splits()
+    for split in splits if resumed is not None else ():
+        scan.check(split)
+    splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
+    if plan.beginning is not None and resumed is None:
+        scan, splits = beginning_of(scan, splits, counts.rows, plan.beginning)
+        counts = left_by(scan, splits, counts._replace(rows=counts.rows[: len(splits)]))
+    if plan.validate is not None and plan.validate.share is not None:
+        scan, counts = divided(plan.validate, scan, splits, counts)
+    return given.having(scan=scan, splits=splits, counts=counts)
+
+
+STAGE = Stage(rows=rows)
