@@ -14,6 +14,7 @@ from .engines import ENGINES
 from .engines.base import INTERNAL
 from .engines.kind import EngineKind
 from .errors import ModelError, StatementError, Subject, XpsqlError, brief, suggestion
+from .forks import check_process
 from .local import local_path
 from .model import Model
 from .options import Value, parse
@@ -54,6 +55,7 @@ class Session:
         self.reporter = reporter
         self.resumes = resumes
         self.closed = False
+        self._process = os.getpid()
 
     def sql(self, text: str, /, parameters: Parameters | None = None, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
@@ -153,6 +155,7 @@ class Session:
             raise
 
     def check_open(self) -> None:
+        check_process(self._process)
         if self.closed:
             raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
 
@@ -160,7 +163,8 @@ class Session:
         """Release what the engine holds; tables and models stay. Closing again does nothing."""
         if not self.closed:
             self.closed = True
-            self.engine.close()
+            if self._process == os.getpid():  # what a child closes is its parent's
+                self.engine.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(list(self.models.names(None)))} models"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...algorithms.layers import _lookups
+from ..forks import FORKS
 from ..trust import TRUST
 
 KEPT_BYTES = 1 << 29
@@ -23,7 +24,12 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def prepare_jax() -> None:
-    """Set JAX up for many small programs, before it is first used."""
+    """Set JAX up for many small programs, before it is first used.
+
+    Raises:
+        StatementError: see Forks.check_jax.
+    """
+    FORKS.check_jax()
     import jax
 
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
