@@ -1,5 +1,5 @@
-"""Processes that are forked: the threads of JAX, DuckDB and our own code are in the process before them alone, and who waits for
-them in a child waits for ever."""
+"""Processes that are forked: the threads of JAX, of DuckDB and of ours are in the process before them alone, and who waits for them
+in a child waits for ever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import sys
 
 from .errors import StatementError, XpsqlError
 
-REMEDY = "Start the process anew, by spawn in place of fork (multiprocessing.get_context('spawn')), and call xpsql.connect() in it."
+REMEDY = (
+    "Start the process anew, by spawn in place of fork (multiprocessing.get_context('spawn')), and call xpsql.connect() in it."
+)
 
 
 class Forks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .engines import ENGINES
 from .engines.base import INTERNAL
 from .engines.kind import EngineKind
-from .errors import ModelError, StatementError, Subject, XpsqlError, brief, suggestion
+from .errors import ModelError, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
 from .forks import check_process
 from .local import local_path
 from .model import Model
@@ -22,6 +22,7 @@ from .progress import Reporter, reporter_for
 from .result import Result
 from .sql.parameters import Parameters
 from .sql.script import Step, parse_script, refusing_excess
+from .system import explained, of_library, of_system
 from .trust import TRUST
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class Session:
         self.check_open()
         if not WORD.fullmatch(name) or name.lower().startswith(INTERNAL):
             raise StatementError(f"Expected a name of letters, digits and _ that does not begin with {INTERNAL}, got {name!r}.")
-        self.engine.register_rows(name, arrow_of(frame))
+        with explained():
+            self.engine.register_rows(name, arrow_of(frame))
 
     def unregister(self, name: str) -> None:
         """Forget a frame that was registered.
@@ -124,7 +126,8 @@ class Session:
             ModelError: there is no such model or version.
         """
         self.check_open()
-        self.models.find(name, version)
+        with explained():
+            self.models.find(name, version)
         return Model(self, name, version)
 
     def run_step(self, step: Step) -> Result:
@@ -143,9 +146,7 @@ class Session:
         except ConnectionError:  # of whoever reads the output
             raise
         except OSError as error:
-            named = f" {error.filename}" if error.filename else " a file of the warehouse or of a table"
-            message = f"Cannot read or write{named}: {error.strerror or error}. Check the disk, then run the statement again."
-            raise StatementError(message, step.position) from error
+            raise of_system(error, step.position) from error
         except XpsqlError as error:
             if isinstance(error, ModelError):
                 error.position = step.place_of(error.model)
@@ -153,6 +154,11 @@ class Session:
                 line, column, text = step.position
                 error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
             raise
+        except Exception as error:
+            if (found := of_library(error)) is None or is_of_memory(error):
+                raise
+            found.position = step.position
+            raise found from error
 
     def check_open(self) -> None:
         check_process(self._process)
@@ -205,8 +211,9 @@ def connect(
         StatementError: an engine or a kind of URL that does not exist, or a Spark that does not start.
         NotAvailableError: Spark is asked for, and PySpark or Java are missing.
     """
-    root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
-    opened = open_engine(engine, root, {name: value for name, value in options.items() if value is not None})
+    with explained():
+        root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
+        opened = open_engine(engine, root, {name: value for name, value in options.items() if value is not None})
 
     from ..warehouse.models import Models
 

@@ -23,7 +23,9 @@ warnings.simplefilter("ignore")
 ROWS = pa.table({"user": ["u1", "u2"], "click": [0, 1]})
 session = xpsql.connect("WAREHOUSE", reporter=SilentReporter())
 connection = dbapi.connect("WAREHOUSE")
-session.sql("CREATE OR REPLACE TABLE log AS SELECT CAST(id % 3 = 0 AS INT) AS click, concat('u', id % 11) AS user FROM range(300)")
+session.sql(
+    "CREATE OR REPLACE TABLE log AS SELECT CAST(id % 3 = 0 AS INT) AS click, concat('u', id % 11) AS user FROM range(300)"
+)
 
 
 def said(ask):

@@ -154,7 +154,7 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
         **fields,
         **metrics,
         "features": manifest.rows,
-        "once": manifest.settings.get("once"),
+        "once": None if (once := manifest.settings.get("once")) is None else str(once),
         "served": version.served,
         "progress": version.progress,
     }

@@ -18,7 +18,6 @@ from .casts import MismatchError, cast_to
 from .column_types import column_type
 from .refusal import RequestError
 
-
 MOST_DIGITS = 76
 """Of decimal256."""
 NO_VALUES = (ValueError, TypeError, ArithmeticError, LookupError, pa.ArrowException)
@@ -114,7 +113,9 @@ class Input:
             check_scale(kind)
             values = column.to_pylist()
         except NO_VALUES as error:
-            expected = f"Column {self.name}: expected {type_words(self.type)}, got {str(kind)[:SHOWN]}, which has no such values"
+            expected = (
+                f"Column {self.name}: expected {type_words(self.type)}, got {str(kind)[:SHOWN]}, which has no such values"
+            )
             raise RequestError(400, f"{expected} ({error}). Send it as {type_words(self.type)}.") from error
         return self.array(values)
 
