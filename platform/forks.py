@@ -1,5 +1,4 @@
-"""Processes that are forked: the threads of JAX, of DuckDB and of ours are in the process before them alone, and who waits for them
-in a child waits for ever."""
+"""Forked processes: the threads of JAX, of DuckDB and of ours stay in the process before, and who waits for them waits for ever."""
 
 from __future__ import annotations
 
