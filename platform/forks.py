@@ -1,4 +1,4 @@
-"""Forked processes: the threads of JAX, of DuckDB and of ours stay in the process before, and who waits for them waits for ever."""
+"""Forked processes: threads of JAX, of DuckDB and of ours stay in the process before, and who waits for them waits for ever."""
 
 from __future__ import annotations
 

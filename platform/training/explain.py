@@ -15,13 +15,14 @@ from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
-from ..input.side.versions import with_elements
-from ..input.splits import check_labels, vector_dims
+from ..input.side.versions import with_elements, with_vectors
+from ..input.splits import check_labels, check_weights, vector_dims
 from ..input.streams.base import StreamQuery
 from ..input.taken import Taking
 from ..ps.compiled.table_programs import Programs
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, estimated_features, held_bytes, row_bytes
+from .hold_out import check_apart, check_validation
 from .metrics.remarks import remarks, seen_at_first
 from .metrics.windows import Schedule, schedule_of, without_windows
 from .parallelism import Places, decide, passes_of, places_of
@@ -71,13 +72,19 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     if taking is not None and not isinstance(scan, Staged):
         taking = with_items(taking, plan, engine, folder)
         scan = taking.rows(scan)
+    check_validation(plan, recipe.algorithm)
+    check_apart(plan, engine, schema, columns, taking)
     strategy_of(recipe.algorithm).check(plan, recipe, columns, parent, engine.tasks)
-    columns = with_elements(plan.vectors, columns, engine)
+    if fast or isinstance(scan, Staged):
+        columns = with_elements(plan.vectors, columns, engine)
+    else:
+        columns = with_vectors(plan.vectors, columns, engine, parent, lambda name: folder / name)
     splits = [] if isinstance(scan, Staged) else scan.splits()
     if not isinstance(scan, Staged):
         columns = with_classes(plan, vector_dims(columns, scan, splits), scan, engine, Path())
         if recipe.algorithm.classifier:
             check_labels(scan, splits, columns.labels)
+        check_weights(scan, splits, columns.weight if plan.stream is None else None)
     recipe = recipe_of(plan, columns)
     if parent is not None:
         check_continues(recipe, parent)

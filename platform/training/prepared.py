@@ -19,7 +19,7 @@ from ..input.holdout import HeldOut, beginning_of
 from ..input.prefetch import Ahead
 from ..input.roles import LABEL
 from ..input.source import End, Source
-from ..input.splits import check_labels, chunk_batches, is_empty, vector_dims
+from ..input.splits import check_labels, check_weights, chunk_batches, is_empty, vector_dims
 from ..input.taken import Taking
 from ..ps.watermarks import Turn, turns_of
 from ..quoting import quoted
@@ -211,6 +211,7 @@ def prepare(
         check_continues(recipe, parent)
     if recipe.algorithm.classifier:
         check_labels(scan, splits, columns.labels)
+    check_weights(scan, splits, columns.weight if plan.stream is None else None)
     sizes = decide(plan, recipe.algorithm, every, places, bool(columns.offered), engine.tasks)
     hold = hold_out(plan, engine, scan, splits, columns, folder, taking)
     baseline = baseline_of(plan, recipe, columns, scan, splits) if parent is None else ()

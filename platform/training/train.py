@@ -95,7 +95,7 @@ def train(
             columns = with_classes(plan, columns, scan, engine, draft.staged)
             taking = None if taking is None else with_items(taking, plan, engine, draft.items)
             scan = scan if taking is None else taken(taking, plan, scan, reporter.note)
-            columns = with_vectors(plan.vectors, columns, engine, parent, draft)
+            columns = with_vectors(plan.vectors, columns, engine, parent, draft.vectors_of)
             prepared = prepare(plan, columns, scan, parent, places, engine, draft.apart, segment, taking)
             if engine.tasks is not None:
                 check_memory(engine.tasks, prepared)

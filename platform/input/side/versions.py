@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from .writing import VECTORS, check_schema, length_of, write_side
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ....warehouse.draft import Draft
     from ....warehouse.files import Folders
     from ....warehouse.version import Version
 
@@ -26,8 +25,13 @@ Queries = Mapping[str, str]
 """By the name of vectors, of ids and vectors."""
 
 
-def with_vectors(given: Queries, columns: Columns, engine: Engine, parent: Version | None, draft: Draft) -> Columns:
+def with_vectors(
+    given: Queries, columns: Columns, engine: Engine, parent: Version | None, folder_of: Callable[[str], Path]
+) -> Columns:
     """Write the vectors that a statement gives, copy the others from the previous version, and return where all are.
+
+    Args:
+        folder_of: returns where those of a name go.
 
     Raises:
         StatementError: a query cannot run, or returns anything but ids and vectors.
@@ -35,7 +39,7 @@ def with_vectors(given: Queries, columns: Columns, engine: Engine, parent: Versi
     """
     sides = []
     for side in columns.sides:
-        folder = draft.vectors_of(side.name)
+        folder = folder_of(side.name)
         if side.name in given:
             sides.append(vectors_of(side, given[side.name], columns, engine, folder))
             continue
