@@ -162,7 +162,7 @@ def evaluation_of(monitor: Monitor, held: SavedShards) -> dict[str, float | None
 def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     """Return the metrics of the served version, over its windows where it has any; None where none is served.
 
-    A version that SHRINK made has no metrics of its own: the metrics of its source version are returned.
+    A version that SHRINK of an earlier xpsql made has none: the metrics of its source version are returned.
     """
     versions = models.present(name)
     manifests = {version.number: version.manifest for version in versions}
