@@ -28,7 +28,8 @@ def dim_of(made: Algorithm, subject: Subject) -> int:
         StatementError: the algorithm is none that could have further slots: a network that learns to predict labels.
     """
     table = next((table for table in made.tables if table.name == VECTORS), None)
-    if table is None or not isinstance(made.learns, Online) or not isinstance(made.learns.goal, Supervised):
+    network = made.dense_optimizer is not None  # which learns the layers that make slots of others
+    if table is None or not network or not isinstance(made.learns, Online) or not isinstance(made.learns.goal, Supervised):
         raise StatementError(
             f"{subject} is for networks over the vectors of features that learn to predict labels, such as din and wide_deep.",
             subject=subject,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from .engines import ENGINES
 from .engines.base import INTERNAL
 from .engines.kind import EngineKind
-from .errors import ModelError, StatementError, Subject, XpsqlError, brief, suggestion
+from .errors import ModelError, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
+from .forks import check_process
 from .local import local_path
 from .model import Model
 from .options import Value, parse
@@ -21,6 +22,7 @@ from .progress import Reporter, reporter_for
 from .result import Result
 from .sql.parameters import Parameters
 from .sql.script import Step, parse_script, refusing_excess
+from .system import explained, of_library, of_system
 from .trust import TRUST
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class Session:
         self.reporter = reporter
         self.resumes = resumes
         self.closed = False
+        self._process = os.getpid()
 
     def sql(self, text: str, /, parameters: Parameters | None = None, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
@@ -100,7 +103,8 @@ class Session:
         self.check_open()
         if not WORD.fullmatch(name) or name.lower().startswith(INTERNAL):
             raise StatementError(f"Expected a name of letters, digits and _ that does not begin with {INTERNAL}, got {name!r}.")
-        self.engine.register_rows(name, arrow_of(frame))
+        with explained():
+            self.engine.register_rows(name, arrow_of(frame))
 
     def unregister(self, name: str) -> None:
         """Forget a frame that was registered.
@@ -122,7 +126,8 @@ class Session:
             ModelError: there is no such model or version.
         """
         self.check_open()
-        self.models.find(name, version)
+        with explained():
+            self.models.find(name, version)
         return Model(self, name, version)
 
     def run_step(self, step: Step) -> Result:
@@ -141,9 +146,7 @@ class Session:
         except ConnectionError:  # of whoever reads the output
             raise
         except OSError as error:
-            named = f" {error.filename}" if error.filename else " a file of the warehouse or of a table"
-            message = f"Cannot read or write{named}: {error.strerror or error}. Check the disk, then run the statement again."
-            raise StatementError(message, step.position) from error
+            raise of_system(error, step.position) from error
         except XpsqlError as error:
             if isinstance(error, ModelError):
                 error.position = step.place_of(error.model)
@@ -151,8 +154,14 @@ class Session:
                 line, column, text = step.position
                 error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
             raise
+        except Exception as error:
+            if (found := of_library(error)) is None or is_of_memory(error):
+                raise
+            found.position = step.position
+            raise found from error
 
     def check_open(self) -> None:
+        check_process(self._process)
         if self.closed:
             raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
 
@@ -160,7 +169,8 @@ class Session:
         """Release what the engine holds; tables and models stay. Closing again does nothing."""
         if not self.closed:
             self.closed = True
-            self.engine.close()
+            if self._process == os.getpid():  # what a child closes is its parent's
+                self.engine.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(list(self.models.names(None)))} models"
@@ -201,8 +211,9 @@ def connect(
         StatementError: an engine or a kind of URL that does not exist, or a Spark that does not start.
         NotAvailableError: Spark is asked for, and PySpark or Java are missing.
     """
-    root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
-    opened = open_engine(engine, root, {name: value for name, value in options.items() if value is not None})
+    with explained():
+        root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
+        opened = open_engine(engine, root, {name: value for name, value in options.items() if value is not None})
 
     from ..warehouse.models import Models
 

@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.plain import PlainEngine, plain_session
+from xpsql import dbapi
 from xpsql.platform.engines.spark.start import require_java, require_pyspark, session_of
 from xpsql.platform.errors import NotAvailableError, StatementError, XpsqlError
 from xpsql.platform.session import connect, warehouse_path
@@ -49,6 +51,22 @@ def test_nothing_runs_when_a_later_statement_cannot_be_read(tmp_path: Path) -> N
             session.sql("SELECT 1; TRAIN m")
         assert isinstance(session.engine, PlainEngine)
         assert session.engine.executed == []
+
+
+def test_a_name_that_the_system_does_not_take_is_told_by_each_door(tmp_path: Path) -> None:
+    for path in (tmp_path / ("x" * 300), "x" * 5000):
+        with pytest.raises(StatementError, match=r"File name too long\. Choose a shorter name\."):
+            connect(path)
+        with pytest.raises(dbapi.ProgrammingError, match=r"File name too long\. Choose a shorter name\."):
+            dbapi.connect(path)
+
+
+def test_an_error_of_a_library_that_nobody_expected_is_ours_and_keeps_its_cause(tmp_path: Path) -> None:
+    with plain_session(tmp_path) as session:
+        with pytest.raises(XpsqlError, match=r"^duckdb failed: ConversionException: .* report the statement") as raised:
+            session.sql("SELECT CAST('x' AS INTEGER)")
+        assert isinstance(raised.value.__cause__, duckdb.ConversionException)
+        assert raised.value.position is not None
 
 
 def test_a_closed_session_runs_nothing(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from ..platform.errors import ModelError
 from ..platform.typed import check_types
 from .durable import replace_text
+from .ranges import check_ranges
 from .stored import FileEntry, SumsEntry, VectorsEntry, check_files
 
 FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
@@ -312,6 +313,7 @@ def check_values(manifest: Manifest) -> None:
         ValueError: says which.
     """
     check_types(manifest)
+    check_ranges(manifest)
     for name in (*(table.name for table in manifest.tables), *(vectors.name for vectors in manifest.vectors)):
         if not TABLE.fullmatch(name):
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")

@@ -17,12 +17,12 @@ from ..layers.pooling import pooled, slot_rows
 from ..lines import CommonLines
 from ..losses import loss_of
 from ..rates import field_vector_rate_of, vectors_by, weights_by
-from .fm import FmOptions
+from .fm import VectorOptions
 from .scores import linear_scores, sums_of
 
 
 @dataclass(frozen=True)
-class FfmOptions(FmOptions):
+class FfmOptions(VectorOptions):
     dim: int = option(4, "elements of each of a feature's vectors", minimum=1, maximum=1024)
     vector_alpha: float | None = option(
         None,
@@ -35,7 +35,7 @@ class FfmOptions(FmOptions):
 
     def adapted(self, layout: Layout) -> Self:
         """See `adapted` of platform/options."""
-        return FmOptions.adapted(given_or(self, vector_alpha=field_vector_rate_of(layout, self.loss)), layout)
+        return VectorOptions.adapted(given_or(self, vector_alpha=field_vector_rate_of(layout, self.loss)), layout)
 
 
 def ffm(options: FfmOptions, layout: Layout) -> Algorithm:

@@ -23,7 +23,9 @@ from .scores import linear_scores, pooling_option, sums_of
 
 
 @dataclass(frozen=True)
-class FmOptions(LongOptions, LossOptions):
+class VectorOptions(LossOptions):
+    """What fm and ffm have in common."""
+
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
     alpha: float | None = alpha_option()
     vector_alpha: float | None = option(
@@ -44,6 +46,11 @@ class FmOptions(LongOptions, LossOptions):
         """See `adapted` of platform/options."""
         rates = {"alpha": rate_of(layout, self.loss), "vector_alpha": vector_rate_of(layout, self.loss)}
         return given_or(self, **rates, init_scale=spread_of(layout))
+
+
+@dataclass(frozen=True)
+class FmOptions(LongOptions, VectorOptions):
+    """Options of fm."""
 
 
 def fm(options: FmOptions, layout: Layout) -> Algorithm:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 
 from ..errors import NO_MEMORY, XpsqlError, is_of_memory
+from ..system import of_system
 
 
 def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
@@ -19,6 +20,8 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
     lines = ["".join(traceback.format_exception(error)).rstrip()] if debug else []
     if is_of_memory(error):
         error = XpsqlError(NO_MEMORY)
+    if isinstance(error, OSError):
+        error = of_system(error)
     if isinstance(error, XpsqlError):
         return "\n".join([*lines, *error.described(text, name)])
     where, hint = f" ({name})" if name else "", "" if debug else ". --debug shows where."

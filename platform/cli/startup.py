@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -43,10 +44,13 @@ def skip_pandas() -> None:
 
 
 def open_streams() -> None:
-    """Let output that the caller has closed go nowhere; no file that is opened later gets its number."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    """Take the place of streams that the caller has closed, so that no file that is opened later gets their numbers: what is
+    written to stdout fails, for it would be lost, and what is said on stderr goes nowhere."""
+    if sys.stdout is None:
+        unwritable = io.FileIO(os.open(os.devnull, os.O_RDONLY), "w")
+        sys.stdout = io.TextIOWrapper(unwritable, encoding="utf-8", write_through=True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def end(code: object) -> None:

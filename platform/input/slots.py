@@ -176,7 +176,8 @@ def continued(slots: tuple[Slot, ...], parent: Manifest) -> tuple[Slot, ...]:
                 f"CONTINUE needs the slot {old.name} of version {parent.version}; the query does not return it. Select it, or "
                 f"CAST(NULL AS {old.type.upper()}) AS `{old.name}`."
             )
-        as_before = slot.kind == old.kind and not kind_named(slot.kind).rewritten(slot.type, old.type)
+        learned = kind_named(old.kind)
+        as_before = slot.kind == learned.name and not learned.rewritten(slot.type, old.type)
         as_before &= (slot.hashed, slot.raw, slot.group) == (old.hashed, old.raw, old.group)
         as_before &= slot.source.lower() == (old.share or old.name).lower()
         if not as_before:
@@ -289,11 +290,12 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
         if name not in slots:
             continue
         slot, words = slots[name], type_words(field.type)
+        learned = kind_named(slot.kind)
         hashed = [field.name] if slot.hashed or slot.raw else []
         kind = kind_accepting(field.type, slot.role) if slot.role else kind_of(field, hashed)
         fields = {other.field for other in columns.slots if other.column == name}
-        fits = kind is not None and kind.name == slot.kind and fields <= set(kind.fields(field.type))
-        if kind is None or not fits or kind.rewritten(words, slot.type):
+        fits = kind is learned and fields <= set(kind.fields(field.type))
+        if not fits or learned.rewritten(words, slot.type):
             now = f", a {kind.name} slot" if kind is not None else ""
             raise StatementError(
                 f"Column {name} is {words}{now}; the model learned it as {slot.kind} ({slot.type}). CAST it in the query."

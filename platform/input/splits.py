@@ -12,7 +12,8 @@ from ..errors import StatementError
 from .columns import Columns
 from .kinds import kind_named
 from .kinds.base import SizedKind
-from .roles import LABEL
+from .numbers import floats
+from .roles import LABEL, WEIGHT
 from .slot import Slot
 
 CHUNK_ROWS = 1 << 17
@@ -36,6 +37,20 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
                     f"{LABEL} {label} of a classifier must be 0 or 1; {found.where} has {found.low} to {found.high}.",
                     subject=LABEL,
                 )
+
+
+def check_weights(scan: Scan, splits: Sequence[Split], weight: str | None) -> None:
+    """Refuse weights that are 0 in all rows, of which nothing would be learned; reads up to the first that is not.
+
+    Raises:
+        StatementError: they are.
+    """
+    if weight is None:
+        return
+    tables = (table for split in splits for table in scan.read(split, [weight], CHUNK_ROWS))
+    if not any((floats(table.column(0)) != 0).any() for table in tables):
+        message = f"{WEIGHT} {weight} is 0 in all rows: nothing would be learned. Correct it in the query, or leave it out."
+        raise StatementError(message, subject=WEIGHT)
 
 
 def vector_dims(columns: Columns, scan: Scan, splits: Sequence[Split]) -> Columns:

@@ -157,7 +157,7 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
         **metrics,
         "features": manifest.rows,
         "batch_size": chosen(manifest).get("batch_size"),
-        "once": manifest.settings.get("once"),
+        "once": None if (once := manifest.settings.get("once")) is None else str(once),
         "served": version.served,
         "progress": version.progress,
     }

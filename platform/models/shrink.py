@@ -71,7 +71,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
 
 
 def _child(parent: Version, statement: str) -> Manifest:
-    """Return the parent's manifest without what its training found, but for the base rate."""
+    """Return the manifest of a version that learned nothing of its own: base rate and metrics are of its parent's training."""
     return dataclasses.replace(
         parent.manifest,
         statement=statement,
@@ -80,9 +80,6 @@ def _child(parent: Version, statement: str) -> Manifest:
         requires=tuple(name for name in parent.manifest.requires if name != DELTA),
         splits=(),
         examples=0,
-        metrics={},
-        evaluation={},
-        calibration=(),
         finished=None,
         seconds=None,
     )

@@ -74,6 +74,9 @@ class PortableModel:
         self.algorithm: Algorithm = algorithm_of(version.manifest)
         self.columns = columns_from(version.manifest)
         self.interface = Interface(self.columns, self.algorithm)
+        self.interface.check_names(
+            [*map(self._named, self.columns.labels), *(f"predicted_{one}" for one in self.algorithm.outputs)]
+        )
         labels = len(self.columns.labels) if self.columns.standardised else 0
         self.scales = Scales.of(moments_in(version.manifest, self.columns), labels)
         chunk = encoded(table, self.columns)

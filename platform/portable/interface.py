@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ from ..ps.messages import Keys
 SCALAR, BAG, HISTORY = "key", "keys", "sequence"
 OUTPUTS = "outputs"  # a column of rows: what the network over vectors with ids makes of them
 CONTINUOUS, VECTOR, VECTORS = "number", "vector", "vectors"
+INSIDE = ("xpsql/", "core/")  # what names within graphs begin with
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -88,6 +89,26 @@ class Interface:
         if self.pairs is None:
             return found
         return [found[self.pairs.history]] if kind == BAG else []
+
+    def check_names(self, outputs: Iterable[str]) -> None:
+        """Refuse slots with the name of another input, of an output or of what a graph has inside.
+
+        Raises:
+            ModelError: names both.
+        """
+        others = dict.fromkeys(outputs, "a prediction")
+        for one in (*self.features, *self.numbers, *self.vector_arrays):
+            if one.kind == BAG:
+                others[f"{one.name}.weight"] = f"the weights of {one.name}"
+            elif one.kind == HISTORY:
+                others[f"{one.name}.mask"] = f"the mask of {one.name}"
+        for one in (*self.features, *self.numbers, *self.vector_arrays):
+            of = "what is inside it" if one.name.startswith(INSIDE) else others.get(one.name)
+            if of is not None:
+                raise ModelError(
+                    f"The graph of an export calls {of} {one.name!r}, and the model has a slot of that name. Give the column "
+                    "another name in the query, and TRAIN again."
+                )
 
     @property
     def groups(self) -> list[list[GraphInput]]:

@@ -15,6 +15,7 @@ from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters
 from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.package import read_package
+from ..forks import FORKS
 from ..input.batches import Batch
 from ..input.encoder import Encoder
 from ..input.offered import offered_of
@@ -66,6 +67,7 @@ class AlgorithmScorer(Scorer):
         return of_one_request(chunk) if self.shares else chunk
 
     def _say(self, batch: Batch) -> Said:
+        FORKS.check_jax()
         return self._score(batch)
 
     def computed(self, table: pa.Table, compute: Callable[[Parameters, Inputs], Any]) -> Iterator[tuple[Any, Any, int]]:
@@ -75,6 +77,7 @@ class AlgorithmScorer(Scorer):
         Args:
             compute: the same one for the same algorithm, so that it is compiled once.
         """
+        FORKS.check_jax()
         for batch in self._encoded(table) if table.num_rows else ():
             pulled = self._pull(batch.keys, batch.size)
             inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import httptools
 
+from .framing import check_framing, framed_alike, has_body
 from .http import Response, Service
 from .refusal import RequestError
 
@@ -22,7 +23,8 @@ HEADER_SECONDS, BODY_SECONDS, ANSWER_SECONDS, CLOSE_SECONDS = 65, 30, 30, 5
 answer, and has to close a connection that it was told is closed. Many proxies keep a connection that says nothing for 60
 seconds, and expect the service to keep it longer."""
 HEADER_BYTES = 1 << 16
-"""That headers may have; of more than twice as many they are refused for sure, for they are parsed in pieces of so many."""
+"""That headers may have, and what frames a chunked body beside the sizes of its chunks: extensions and trailers. Of more than
+twice as many they are refused for sure, for they are parsed in pieces of so many."""
 READ_BYTES = 1 << 18
 """Read from a connection at once."""
 BODIES_BYTES = 1 << 29
@@ -93,7 +95,9 @@ class HttpConnection(asyncio.BufferedProtocol):
     def __init__(self, all_of_them: Connections) -> None:
         self._all, self._parser = all_of_them, httptools.HttpRequestParser(self)
         self._url, self._headers, self._body = b"", dict[str, str](), bytearray()
-        self._head = self._size = 0
+        self._method = self._path = ""
+        self._head = self._size = self._chunk = 0
+        self._framed_alike = b""
         self._asked, self._since = deque[Asked](), time.monotonic()
         self._receives_body = self._answers = self._blocked = self._deaf = self._ended = False
 
@@ -149,29 +153,46 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._receives_body:  # else it is a trailer
-            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            before = self._headers.get(key)
+            self._headers[key] = text if before is None else f"{before}, {text}"
 
     def on_headers_complete(self) -> None:
-        self._head, self._receives_body, self._since = 0, True, time.monotonic()
-        headers, limits = self._headers, self._all.service.limits
+        if self._framed_alike:  # whose own head was checked
+            self._framed_alike = b""
+            return
+        headers, parser, service = self._headers, self._parser, self._all.service
+        self._method = parser.get_method().decode("latin-1")
+        check_framing(parser.get_http_version(), self._method, headers)
+        url = self._url if self._url.startswith(b"/") else httptools.parse_url(self._url).path or b""
+        self._path = url.partition(b"?")[0].decode("latin-1")
+        service.admit(self._path, headers)
         if (length := headers.get("content-length")) is not None:
-            limits.check_body(int(length))
+            service.limits.check_body(int(length))
+        if "upgrade" in headers and parser.should_upgrade() and has_body(headers):
+            self._framed_alike = framed_alike(parser.should_keep_alive(), headers)
+        self._head, self._receives_body, self._since = 0, True, time.monotonic()
         if headers.get("expect", "").lower() == "100-continue" and not (self._asked or self._answers):
             self._transport.write(CONTINUE)
 
     def on_body(self, body: bytes) -> None:
         self._size += len(body)
+        self._head -= len(body)
         self._all.hold(len(body))
         self._all.service.limits.check_body(self._size)
         self._body += body  # not a list of pieces, of which a chunk of one byte would be one
 
+    def on_chunk_complete(self) -> None:
+        self._head -= len(f"{self._size - self._chunk:x}") + 2 * len("\r\n")  # the least that frames it
+        self._chunk = self._size
+
     def on_message_complete(self) -> None:
-        url = self._url if self._url.startswith(b"/") else httptools.parse_url(self._url).path or b""
-        path = url.partition(b"?")[0].decode("latin-1")
-        method, keeps = self._parser.get_method().decode("latin-1"), self._parser.should_keep_alive()
-        self._asked.append(Asked(method, path, self._headers, bytes(self._body), keeps))
+        if self._framed_alike:  # the parser ends here, but the request has a body
+            return
+        keeps = self._parser.should_keep_alive()
+        self._asked.append(Asked(self._method, self._path, self._headers, bytes(self._body), keeps))
         self._url, self._headers, self._body = b"", {}, bytearray()
-        self._size, self._head, self._receives_body = 0, 0, False
+        self._size, self._head, self._chunk, self._receives_body = 0, 0, 0, False
 
     # Time, and the end.
 
@@ -206,7 +227,11 @@ class HttpConnection(asyncio.BufferedProtocol):
                 break
             except httptools.HttpParserUpgrade as wish:  # for another protocol, which a server may pass over
                 self._parser, data = httptools.HttpRequestParser(self), data[wish.args[0] :]
-        if self._head > HEADER_BYTES and not self._receives_body:
+                if self._framed_alike:
+                    self._parser.feed_data(self._framed_alike)
+        if self._head > HEADER_BYTES:
+            if self._receives_body:
+                raise RequestError(400, f"Extensions and trailers of chunks may have {HEADER_BYTES:,} bytes.")
             raise RequestError(431, f"The headers of a request may have {HEADER_BYTES:,} bytes.")
 
     def _refuse(self, error: RequestError) -> None:

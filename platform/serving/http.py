@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ..errors import DataError
 from . import arrow_stream, instances, tensors
+from .framing import has_body
 from .loaded import Loaded
 from .metrics import CONTENT_TYPE as METRICS
 from .metrics import Requests
@@ -80,8 +81,20 @@ class Service:
         self._served, self._token, self._log, self._broken, self._fill = served, token, log, broken, fill
         self._requests = Requests()
 
+    def admit(self, path: str, headers: Mapping[str, str]) -> None:
+        """Refuse a request by its head, before its body is taken; see `handle`.
+
+        Raises:
+            RequestError: the token is missing or another.
+        """
+        if self._token is None or (path in HEALTH and not has_body(headers)):
+            return
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
+            raise RequestError(401, "This service requires its token: Authorization: Bearer <token>.")
+
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Response:
-        """Answer a request.
+        """Answer a request that was admitted.
 
         Args:
             method: in upper case.
@@ -89,7 +102,6 @@ class Service:
             headers: by name in lower case.
         """
         try:
-            self._authorise(path, headers)
             self.limits.check_body(len(body))
             if match := PREDICT.fullmatch(path):
                 require(method, "POST")
@@ -140,13 +152,6 @@ class Service:
             raise
         finally:
             self._requests.add(model, status, rows, time.perf_counter() - began)
-
-    def _authorise(self, path: str, headers: Mapping[str, str]) -> None:
-        if self._token is None or path in HEALTH:
-            return
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
-            raise RequestError(401, "This service requires its token: Authorization: Bearer <token>.")
 
 
 def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: RequestLimits, fill: Fill) -> Scoring:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,12 @@ from ..spark_types import type_words
 from .casts import MismatchError, cast_to
 from .column_types import column_type
 from .refusal import RequestError
+
+MOST_DIGITS = 76
+"""Of decimal256."""
+NO_VALUES = (ValueError, TypeError, ArithmeticError, LookupError, pa.ArrowException)
+"""What Arrow raises of values that Python does not have: times beyond its years, a zone without a name, damaged decimals."""
+SHOWN = 60
 
 
 class Missing:
@@ -91,7 +98,8 @@ class Input:
         if pa.types.is_dictionary(kind):
             if kind.value_type == self.type:
                 return column
-            column, kind = column.dictionary_decode(), kind.value_type
+            with suppress(pa.ArrowNotImplementedError):  # of some types; their values are taken one by one
+                column, kind = column.dictionary_decode(), kind.value_type
         if kind == self.type:
             return self.checked(column)
         if pa.types.is_null(kind):
@@ -102,9 +110,13 @@ class Input:
             except pa.ArrowException:
                 pass  # reported below, by row
         try:
+            check_scale(kind)
             values = column.to_pylist()
-        except (ValueError, OverflowError) as error:
-            raise RequestError(400, f"Column {self.name}: expected {type_words(self.type)}. {error}") from error
+        except NO_VALUES as error:
+            expected = (
+                f"Column {self.name}: expected {type_words(self.type)}, got {str(kind)[:SHOWN]}, which has no such values"
+            )
+            raise RequestError(400, f"{expected} ({error}). Send it as {type_words(self.type)}.") from error
         return self.array(values)
 
     def checked(self, array: pa.Array) -> pa.Array:
@@ -130,6 +142,20 @@ def alike(found: pa.DataType, wanted: pa.DataType) -> bool:
         return lists and (found.value_type == wanted.value_type or alike(found.value_type, wanted.value_type))
     texts = t.is_large_string(found) or t.is_string_view(found)
     return bool((t.is_integer(found) and t.is_integer(wanted)) or (texts and t.is_string(wanted)) or floating(found, wanted))
+
+
+def check_scale(kind: pa.DataType) -> None:
+    """Refuse decimals, also within a type, whose values would be numbers of more digits than any type has.
+
+    Raises:
+        ValueError: there are.
+    """
+    if pa.types.is_decimal(kind) and abs(kind.scale) > MOST_DIGITS:
+        raise ValueError(f"the scale of a decimal is {MOST_DIGITS} at most")
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        check_scale(kind.value_type)
+    for at in range(kind.num_fields):
+        check_scale(kind.field(at).type)
 
 
 def floating(found: pa.DataType, wanted: pa.DataType) -> bool:

@@ -14,7 +14,6 @@ from ..images.image import ImageWeights
 from ..input.batches import Batch
 from ..input.columns import INTERCEPT, Columns
 from ..input.kinds import kind_named
-from ..input.kinds.base import SequenceKind, VectorArrayKind
 from ..input.kinds.continuous import on_logarithms
 from ..input.scaling import Scales, deviation
 from ..ps._native import RowEncoder, RowScorer
@@ -28,9 +27,6 @@ LETTERS = {
     pa.string(): "s", pa.bool_(): "b", pa.date32(): "d", pa.int64(): "l", pa.int32(): "i", pa.int16(): "h", pa.int8(): "c",
     pa.float32(): "f", pa.float64(): "f",
 }  # fmt: skip
-
-
-APART = (SequenceKind, VectorArrayKind)
 Ints = NDArray[np.int32]
 Encoded = tuple[NDArray[np.uint64], Ints, Ints, Ints, Ints, NDArray[np.float32], NDArray[np.float32], Ints]
 Described = list[tuple[str, str, str, int, bool, bool, bool, int, float, float]]
@@ -46,18 +42,18 @@ def row_scorer(sums: Sums, described: Described, weights: ImageWeights, columns:
 
 def described_columns(columns: Columns, inputs: Sequence[Input], scales: Scales) -> Described | None:
     """Return the columns of requests for native code; None where it cannot read one, or one is crossed."""
-    slots = [column.slot for column in inputs if column.slot is not None]
-    letters = [LETTERS.get(element_of(column.type)) for column in inputs]
-    if None in letters or columns.crosses or any(isinstance(kind_named(slot.kind), APART) for slot in slots):
+    if columns.crosses:
         return None
     means, deviations = iter(scales.slots.mean.tolist()), iter(deviation(scales.slots).tolist())
     described: Described = []
-    for slot, letter in zip(slots, letters, strict=True):
-        own = not kind_named(slot.kind).features
+    for column, slot in ((column, column.slot) for column in inputs if column.slot is not None):
+        kind, letter = kind_named(slot.kind), LETTERS.get(element_of(column.type))
+        if kind.native is None or letter is None:
+            return None
         scale = (next(means), next(deviations)) if slot in columns.continuous else (0.0, 1.0)
-        seed = slot_seed(slot.name if own else slot.source)
+        seed = slot_seed(slot.source if kind.features else slot.name)
         described.append(
-            (slot.kind, slot.name, letter or "", seed, slot.hashed, slot.raw, columns.null_features, slot.dim or 1, *scale)
+            (kind.native, slot.name, letter, seed, slot.hashed, slot.raw, columns.null_features, slot.dim or 1, *scale)
         )
     return described
 

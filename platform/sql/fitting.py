@@ -165,6 +165,7 @@ def limited(query: Passage, rows: int) -> Passage:
 def constants(calls: Sequence[ConstantCall], query: Passage, context: StatementContext) -> list[str]:
     """Return the literals of calls, in order."""
     found: dict[int, str] = {}
+    calls = finite(calls, query, context)
     aggregates = [call for call in calls if CONSTANTS[call.name].aggregate is not None]
     if aggregates:
         parts = [aggregate_of(call, query) for call in aggregates]
@@ -189,6 +190,28 @@ def constants(calls: Sequence[ConstantCall], query: Passage, context: StatementC
                 )
             found[id(call)] = constant(call, values, pa.list_(kind))
     return [found[id(call)] for call in calls]
+
+
+def finite(calls: Sequence[ConstantCall], query: Passage, context: StatementContext) -> list[ConstantCall]:
+    """Return calls whose floating arguments are NULL where they are not finite: one NaN would be in every constant."""
+    if not calls:
+        return []
+    values = [call.argument.joined(query.inserted(f" AS `{at}`", len(query.text))) for at, call in enumerate(calls)]
+    whole = query.inserted("SELECT ", 0).joined(
+        joined(values, ", ", query), query.inserted(" FROM (", 0), query, query.inserted(TAIL, len(query.text))
+    )
+    with whole.locating():
+        kinds = context.engine.schema(whole.text).types
+    return [
+        replace(call, argument=finite_of(call.argument, query)) if pa.types.is_floating(kind) else call
+        for call, kind in zip(calls, kinds, strict=True)
+    ]
+
+
+def finite_of(argument: Passage, query: Passage) -> Passage:
+    """Return an expression that is NULL where another is not finite; NaN is greater than all numbers."""
+    before, between = query.inserted("CASE WHEN abs(", 0), query.inserted(") < CAST('Infinity' AS DOUBLE) THEN ", 0)
+    return before.joined(argument, between, argument, query.inserted(" END", 0))
 
 
 def aggregate_of(call: ConstantCall, query: Passage) -> Passage:

@@ -160,8 +160,20 @@ def read_column(passage: Passage) -> WrittenItem:
         return read_rate(passage, item.alias_or_name)
     check_row_wise(item, whole)
     plain = isinstance(item, exp.Column)
+    rest = passage.replaced([(call.start, call.end, "NULL") for call in calls])
+    if calls and parse(f"SELECT {rest.text}").find(exp.Column) is None:
+        raise StatementError(constant_alone(calls[0], item.alias_or_name), whole)
     reads = frozenset(column.parts[0].name.lower() for column in item.find_all(exp.Column))
     return WrittenItem(item.alias_or_name, passage.cut(0, expression_end(passage, plain)), calls, reads, plain, whole)
+
+
+def constant_alone(call: ConstantCall, name: str) -> str:
+    """Return why a column that reads nothing but a constant is refused, and what to write in its place."""
+    value = call.argument.text
+    why = f"TRANSFORM gives {name} the same value in every row: {call.name} is a constant of all rows."
+    if call.name == "QUANTILES":
+        return f"{why} Write bucketize({value}, QUANTILES({value}, {call.number})) AS {name} for the bucket of a row's value."
+    return f"{why} Use it beside a row's value, or leave it out."
 
 
 def read_rate(passage: Passage, name: str) -> WrittenItem:

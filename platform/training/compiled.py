@@ -15,6 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...algorithms.layers import _lookups
+from ..errors import StatementError
+from ..forks import FORKS
 from ..trust import TRUST
 
 KEPT_BYTES = 1 << 29
@@ -23,8 +25,15 @@ COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def prepare_jax() -> None:
-    """Set JAX up for many small programs, before it is first used."""
+    """Set JAX up for many small programs, before it is first used.
+
+    Raises:
+        StatementError: see Forks.check_jax, and check_platforms.
+    """
+    FORKS.check_jax()
     import jax
+
+    check_platforms()
 
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
@@ -35,6 +44,26 @@ def prepare_jax() -> None:
     # A program of a network over histories has temporary arrays of tens of megabytes, whose pages the system would make anew,
     # as zeros, in each step: a third of the time.
     _lookups.keep_freed(KEPT_BYTES)
+
+
+def check_platforms() -> None:
+    """Refuse a choice of devices without a CPU, JAX_PLATFORMS=cuda, where there are none of them.
+
+    Raises:
+        StatementError: names the choice.
+    """
+    import jax
+
+    chosen = getattr(jax.config, "jax_platforms", None)
+    if not chosen or "cpu" in chosen.split(","):
+        return
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # of a plug-in that is not installed, without a word
+        why = str(error).partition(" (set JAX_PLATFORMS")[0] or "there is none on this machine, or JAX has no package for it"
+        raise StatementError(
+            f"JAX_PLATFORMS is {chosen!r}, which JAX cannot use: {why.rstrip('.')}. Set it to cpu, or leave it out."
+        ) from error
 
 
 def prepare_task(cores: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...algorithms.base import Packaged
 from ...algorithms.late import shown
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
@@ -43,7 +44,9 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
     """
     plan, columns = prepared.plan, prepared.columns
     metrics = monitor.metrics.first
-    for note in (one_label(prepared, metrics), worse_than_mean(prepared, metrics), passed_over(prepared, draft)):
+    one = one_label(prepared, metrics)
+    learned = nothing_learned(prepared, held, metrics) if one is None else None
+    for note in (one, learned, worse_than_mean(prepared, metrics), passed_over(prepared, draft)):
         if note is not None:
             monitor.note(note)
     evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
@@ -105,6 +108,25 @@ def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
     )
 
 
+def nothing_learned(prepared: Prepared, held: SavedShards, metrics: Metrics) -> str | None:
+    """Return a warning that the rows had nothing to learn from; None where they had."""
+    columns, algorithm = prepared.columns, prepared.recipe.algorithm
+    slots = ", ".join(slot.name for slot in columns.slots)
+    if prepared.parent is not None or not metrics.examples or isinstance(algorithm.learns, Packaged):
+        return None
+    if not columns.labels and metrics.as_dict()["mae"] == 0:
+        return (
+            "Nothing was learned: no row has two values or more of a slot that belong together. Check how the query makes the "
+            f"arrays of {slots}."
+        )
+    if held.saved.rows <= algorithm.intercept and not columns.vector_arrays:
+        return (
+            f"Nothing was learned of {slots}: no row has a value that is not NULL, and all are predicted alike. Check how the "
+            "query computes them."
+        )
+    return None
+
+
 def passed_over(prepared: Prepared, draft: Draft) -> str | None:
     """Report how many messages of a topic, or lines of files, could not be decoded as rows."""
     if prepared.segment is None or not (count := num_skipped(draft.folder)):
@@ -140,7 +162,7 @@ def evaluation_of(monitor: Monitor, held: SavedShards) -> dict[str, float | None
 def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     """Return the metrics of the served version, over its windows where it has any; None where none is served.
 
-    A version that SHRINK made has no metrics of its own: the metrics of its source version are returned.
+    A version that SHRINK of an earlier xpsql made has none: the metrics of its source version are returned.
     """
     versions = models.present(name)
     manifests = {version.number: version.manifest for version in versions}

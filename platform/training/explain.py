@@ -63,7 +63,8 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, engine, models, parent)
     notes: list[str] = []
-    given = checked(Preparation(Mode.EXPLAIN, plan, engine, engine.tasks, parent, scan, None, notes.append))
+    given = Preparation(Mode.EXPLAIN, plan, engine, engine.tasks, parent, scan, None, notes.append, quick=fast)
+    given = checked(given)
     made = None if isinstance(scan, Staged) else prepared(given, VersionFiles(folder))
     columns, recipe = (given.columns, given.recipe) if made is None else (made.columns, made.recipe)
     taking = given.taking

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ...warehouse.files import VersionFiles
 from ...warehouse.package import write_tree
-from ..errors import CheckpointError
+from ..errors import CheckpointError, DataError
 from ..input.batches import Batch, Ladders, batches
 from ..input.offered import offered_of
 from ..input.scaling import Scales, scale
@@ -25,6 +25,7 @@ from .beam_recall import BeamRecall
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, loss_step, score_step
+from .plan import VALIDATE
 from .row_files.saved import KeptPass, SavedShards
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ class Validator:
             whole.take(other.tallies())
             return whole
 
-        return functools.reduce(merge, parts, metrics()).tallies()
+        found = functools.reduce(merge, parts, metrics()).tallies()
+        if not any(tally.examples for tally in found):
+            raise DataError(f"{VALIDATE} has no rows to score: the query leaves none of those held out. Choose another share.")
+        return found
 
     def _score(self, number: int, metrics: LabelMetrics, pull: Pull, reached: BeamRecall | None) -> None:
         """Score a split."""

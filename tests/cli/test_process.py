@@ -106,11 +106,39 @@ def test_help_that_cannot_be_written_is_1_and_says_why(arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize("arguments", ["--help", "sql 'SELECT 1 AS x'", "sql 'SELECT 1 AS x' --format arrow"])
-def test_output_that_is_closed_is_left_out(tmp_path: Path, arguments: str) -> None:
+def test_output_that_is_closed_is_1_where_something_is_written(tmp_path: Path, arguments: str) -> None:
     command = f"exec {sys.executable} -m xpsql {arguments} >&-"
     env = {**os.environ, "XPSQL_WAREHOUSE": str(tmp_path)}
     done = subprocess.run(command, shell=True, env=env, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "to stdout: Bad file descriptor." in done.stderr
+
+
+def test_output_that_is_closed_is_none_of_a_statement_without_rows(tmp_path: Path) -> None:
+    command = f"exec {sys.executable} -m xpsql sql 'CREATE TABLE t AS SELECT 1 AS x' --warehouse {tmp_path} >&-"
+    done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", ["sql 'SELECT 1 AS x'", "sql 'SELECT * FROM parquet.`x`' --warehouse {}", "serve m"])
+def test_a_folder_that_was_removed_under_a_command_is_told(tmp_path: Path, arguments: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m xpsql {arguments.format(tmp_path)}"
+    env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run(command, shell=True, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "The folder that this process runs in was removed. Change to one that is there (cd)" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["cuda", "nonsense"])
+def test_a_platform_that_jax_does_not_have_is_told_by_the_variable_that_chose_it(tmp_path: Path, name: str) -> None:
+    command = ["sql", "TRAIN MODEL m USING xftrl AS SELECT 1 AS label, 'u' AS u", "--warehouse", str(tmp_path)]
+    env = {**os.environ, "JAX_PLATFORMS": name}
+    done = subprocess.run([*XPSQL, *command], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert f"JAX_PLATFORMS is '{name}', which JAX cannot use: " in done.stderr
+    assert "Set it to cpu, or leave it out." in done.stderr
 
 
 def test_an_interrupt_while_modules_are_imported_is_130() -> None:

@@ -172,6 +172,22 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(session: 
     ]  # fmt: skip
 
 
+def test_slots_with_a_name_that_a_graph_has_are_refused_before_anything_is_written(
+    session: xpsql.Session, tmp_path: Path
+) -> None:
+    names = {
+        "map('k', 1F) AS w, user AS `w.weight`": "the weights of w 'w.weight'",
+        "user AS predicted_click": "a prediction 'predicted_click'",
+        "user AS `core/x`": "what is inside it 'core/x'",
+    }
+    for columns, words in names.items():
+        session.sql(f"TRAIN OR REPLACE MODEL meeting USING xftrl LABEL click AS SELECT click, {columns} FROM log")
+        for kind in ("onnx", "serving"):
+            with pytest.raises(ModelError, match=f"calls {words}, and the model has a slot of that name"):
+                session.sql(f"EXPORT MODEL meeting TO '{tmp_path}/meeting' FORMAT {kind}")
+    assert not (tmp_path / "meeting").exists()
+
+
 def test_what_runs_in_another_package_is_refused_before_anything_is_written(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

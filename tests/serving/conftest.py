@@ -11,9 +11,9 @@ import pytest
 import xpsql
 from xpsql.platform.images.overlay import weights_of
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.serving.http import Response, Service
+from xpsql.platform.serving.http import Response, Service, refused
 from xpsql.platform.serving.loaded import Loaded
-from xpsql.platform.serving.refusal import RequestLimits
+from xpsql.platform.serving.refusal import RequestError, RequestLimits
 from xpsql.platform.serving.served import Served
 from xpsql.warehouse.version import Version
 
@@ -49,17 +49,24 @@ def failing() -> None:
 
 
 class Client:
-    """Asks a service by its function `handle`."""
+    """Asks a service by its functions `admit` and `handle`."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
 
     def get(self, path: str, **headers: str) -> Response:
-        return self.service.handle("GET", path, headers, b"")
+        return self.ask("GET", path, headers, b"")
 
     def post(self, path: str, body: Any, **headers: str) -> Response:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return self.service.handle("POST", path, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+        return self.ask("POST", path, {name.replace("_", "-"): value for name, value in headers.items()}, content)
+
+    def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Response:
+        try:
+            self.service.admit(path, headers)
+        except RequestError as error:
+            return refused(error)
+        return self.service.handle(method, path, headers, body)
 
     def predict(self, body: Any, model: str = "ctr") -> Any:
         response = self.post(f"/v1/models/{model}:predict", body)

@@ -22,13 +22,16 @@ from xpsql.platform.serving.http import Response, refused  # noqa: E402
 from xpsql.platform.serving.refusal import RequestError, RequestLimits  # noqa: E402
 
 SECONDS = 60
-GET = b"GET /a HTTP/1.1\r\n\r\n"
-POST = b"POST /b HTTP/1.1\r\nContent-Length: "
-CHUNKED = b"POST /c HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+GET = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+POST = b"POST /b HTTP/1.1\r\nHost: h\r\nContent-Length: "
+CHUNKED = b"POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
 ASKED = {
     GET: ["GET", "/a", ""],
     b"GET http://there/a%20b?c=d HTTP/1.1\r\nHost: there\r\n\r\n": ["GET", "/a%20b", ""],
-    b"GET /a HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n": ["GET", "/a", ""],
+    GET.replace(b"Host", UPGRADE + b"Host"): ["GET", "/a", ""],
+    POST.replace(b"Host", UPGRADE + b"Host") + b"3\r\n\r\nGET": ["POST", "/b", "GET"],
+    CHUNKED.replace(b"Host", UPGRADE + b"Host") + b"3\r\nxyz\r\n0\r\n\r\n": ["POST", "/c", "xyz"],
     POST + b"3\r\nExpect: something\r\n\r\nxyz": ["POST", "/b", "xyz"],
     CHUNKED + b"3\r\nxyz\r\n2\r\nzz\r\n0\r\nAuthorization: trailer\r\n\r\n": ["POST", "/c", "xyzzz"],
     b"POST /d HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n": ["POST", "/d", ""],
@@ -43,10 +46,14 @@ class Echo:
     def __init__(self) -> None:
         self.goes = threading.Event()
 
+    def admit(self, path: str, headers: Mapping[str, str]) -> None:
+        if headers.get("authorization", "token") != "token":
+            raise RequestError(401, "no token")
+
     def handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Response:
         if body == b"w":
             assert self.goes.wait(SECONDS)
-        assert "authorization" not in headers
+        assert headers.get("authorization") != "trailer"
         return Response(200, {}, json.dumps([method, path, body.decode("latin-1")]).encode())
 
     def refuse(self, error: RequestError) -> Response:
@@ -167,6 +174,34 @@ def test_what_no_service_should_read_is_refused() -> None:
     assert problem(POST + b"9" * 30 + b"\r\n\r\n")[0] == 400
     assert problem(GET[:-2] + b"X: " + b"x" * 3 * http.HEADER_BYTES)[0] == 431
     assert problem(GET[:-2] + b"X: ", *[b"x" * 1000] * 66)[0] == 431
+
+
+def test_what_servers_read_in_several_ways_is_refused() -> None:
+    chunk = b"3\r\nxyz\r\n0\r\n\r\n"
+    for request, words in {
+        GET.replace(b"Host: h\r\n", b""): "this one has none",
+        GET.replace(b"Host", b"Host: g\r\nHost"): "'g, h'",
+        GET.replace(b"1.1", b"2.0"): "HTTP/2.0",
+        GET.replace(b"1.1", b"0.9"): "HTTP/0.9",
+        CHUNKED.replace(b"chunked", b"gzip, chunked") + chunk: "'gzip, chunked'",
+        CHUNKED.replace(b"chunked", b"gzip\r\nTransfer-Encoding: chunked") + chunk: "'gzip, chunked'",
+        CHUNKED.replace(b"1.1", b"1.0") + chunk: "HTTP/1.0",
+    }.items():
+        status, message = problem(request)
+        assert (status, words in message) == (400, True), (request, message)
+    assert problem(b"CONNECT there:1 HTTP/1.1\r\nHost: there:1\r\nContent-Length: 3\r\n\r\nxyz")[0] == 405
+
+
+def test_what_frames_a_body_is_as_bounded_as_its_head() -> None:
+    long = http.HEADER_BYTES // 4 * b"x"
+    for begin, more in ((b"1;", long), (b"0\r\nX: ", long), (b"0\r\n", b"X: y\r\n" * 20_000), (b"", b"0" * 4 * len(long))):
+        status, message = problem(CHUNKED, begin, *8 * [more])
+        assert (status, "65,536 bytes" in message) == (400, True)
+
+
+def test_a_request_is_refused_by_its_head_before_its_body_is_taken() -> None:
+    refused_at_once = POST + b"10\r\nExpect: 100-continue\r\nAuthorization: none\r\n\r\n"
+    assert problem(refused_at_once) == (401, "no token")
 
 
 def test_a_head_and_what_a_client_expects_have_no_body() -> None:

@@ -290,6 +290,7 @@ def test_a_tensor_that_is_none_is_refused(client: Client, change: dict[str, Any]
 def test_a_service_with_a_token_answers_nobody_else(served: Served) -> None:
     client = Client(Service(served, RequestLimits(), "sesame", None, failing))
     assert client.get("/v2/health/live").status == 200
+    assert client.post("/v2/health/live", b"body", content_length="4").status == 401
     for headers in (
         {},
         {"authorization": "Bearer other"},

@@ -53,6 +53,27 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
         yield session
 
 
+NOT_FINITE = """
+SELECT click, user, CASE id WHEN 7 THEN CAST('NaN' AS DOUBLE) WHEN 8 THEN CAST('Infinity' AS DOUBLE)
+    WHEN 9 THEN CAST('-Infinity' AS DOUBLE) ELSE CAST(id % 13 AS DOUBLE) END AS price
+FROM log
+"""
+CONSTANTS = "bucketize(price, QUANTILES(price, 4)) AS b, price / MAX(price) AS c, (price - MEAN(price)) / STDDEV(price) AS d"
+
+
+def test_constants_are_of_finite_values_alone(session: xpsql.Session) -> None:
+    for name, where in (("all", ""), ("finite", "WHERE abs(price) < CAST('Infinity' AS DOUBLE)")):
+        query = f"SELECT * FROM ({NOT_FINITE}) {where}"
+        session.sql(f"TRAIN OR REPLACE MODEL {name} USING xftrl LABEL click TRANSFORM ({CONSTANTS}) AS {query}")
+    found, wanted = (
+        rows(session, f"SELECT option, value FROM ML.OPTIONS(MODEL `{name}`) WHERE clause = 'TRANSFORM'")
+        for name in ("all", "finite")
+    )
+    assert found == wanted
+    slots = {row["slot"] for row in rows(session, "SELECT slot FROM ML.WEIGHTS(MODEL `all`) WHERE count > 1000")}
+    assert {"c", "d"} <= slots
+
+
 def rows(session: xpsql.Session, text: str) -> list[dict[str, Any]]:
     return list(session.sql(text).arrow().to_pylist())
 

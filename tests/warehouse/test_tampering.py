@@ -238,6 +238,37 @@ def test_a_manifest_with_values_of_other_types_is_listed_as_damaged(session: xps
     assert f"{next(iter(change))} cannot be" in row["error"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": -1},
+        {"slots": {"number": -1}},
+        {"slots": {"number": 1 << 16}},
+        {"slots": {"dim": -1}},
+        {"slots": {"length": 1 << 40}},
+        {"tables": {"dim": -1}},
+        {"tables": {"columns": {"z": -1}}},
+        {"sums": {"fields": -1}},
+        {"sums": {"fields": 1 << 40}},
+    ],
+    ids=str,
+)
+def test_a_manifest_with_numbers_that_no_version_has_is_damaged(session: xpsql.Session, change: dict[str, Any]) -> None:
+    shutil.copytree(session.models.folder / "m", session.models.folder / "n")
+    manifest = session.models.folder / "n" / "v1" / "manifest.json"
+    found = json.loads(manifest.read_text(encoding="utf-8"))
+    ((name, value),) = change.items()
+    if isinstance(found[name], list):
+        found[name][0] |= value
+    else:
+        found[name] = found[name] | value if isinstance(value, dict) else value
+    manifest.write_text(json.dumps(found), encoding="utf-8")
+    (row,) = session.sql("SHOW VERSIONS OF MODEL n").arrow().to_pylist()
+    assert (row["status"], " is from 0 to " in row["error"]) == ("damaged", True)
+    with pytest.raises(ModelError, match=r"is from 0 to .*got .*Restore it from a backup, or drop the version"):
+        session.sql(f"SELECT * FROM ML.PREDICT(MODEL n VERSION 1, ({LOG}))")
+
+
 LINE = b'{"time": "2026-01-01", "batch": 8}\n'
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from ...errors import NO_MEMORY, StatementError
+from ...system import has_folder, of_system
 from ..missing import absent, gone
 from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
@@ -59,7 +60,9 @@ def explained(text: str, columns: Callable[[], Iterable[str]] = tuple) -> Iterat
         yield
     except (duckdb.OutOfMemoryException, pa.ArrowMemoryError) as error:
         raise StatementError(NO_MEMORY) from error
-    except (duckdb.Error, pa.ArrowException, OSError) as error:
+    except OSError as error:
+        raise (explain(str(error), text, columns) if has_folder() else of_system(error)) from error
+    except (duckdb.Error, pa.ArrowException) as error:
         raise explain(str(error), text, columns) from error
 
 

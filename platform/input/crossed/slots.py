@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import StatementError, suggestion
 from ..kinds import kind_named
-from ..kinds.base import BagKind, ScalarKind
+from ..kinds.base import BagKind
+from ..kinds.categorical import CATEGORICAL
+from ..kinds.multi import MULTI
+from ..kinds.weighted import WEIGHTED
 from ..slot import Slot
 from .terms import Term
 
@@ -71,13 +74,16 @@ def named(term: Term, known: Mapping[str, Slot]) -> Iterator[Slot]:
 
 
 def can_be_crossed(slot: Slot) -> bool:
-    return isinstance(kind_named(slot.kind), ScalarKind | BagKind) and kind_named(slot.kind).features and not slot.role
+    """Return whether the values of a slot are texts that a cross can join; other scalar kinds have their own."""
+    kind = kind_named(slot.kind)
+    return (kind is CATEGORICAL or (isinstance(kind, BagKind) and kind.features)) and not slot.role
 
 
 def cross(members: Sequence[Slot], number: int) -> Slot:
     """Return the slot of a combination: of maps it has their weights, of arrays any number of values."""
     names = tuple(slot.name for slot in members)
-    kinds = {slot.kind for slot in members}
-    kind = next((kind for kind in ("weighted", "multi-valued") if kind in kinds), "categorical")
+    kinds = {slot.kind: kind_named(slot.kind) for slot in members}
+    several = MULTI.name if any(isinstance(kind, BagKind) for kind in kinds.values()) else CATEGORICAL.name
+    kind = WEIGHTED.name if WEIGHTED.name in kinds else several
     name = "*".join(names)
     return Slot(name, kind, "string", number, name, members=names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from ...errors import ModelError
 from .base import Kind
 from .categorical import CATEGORICAL
 from .continuous import CONTINUOUS
@@ -20,9 +21,15 @@ def kind_named(name: str) -> Kind:
     """Return the kind that a manifest or a slot names.
 
     Raises:
-        KeyError: there is none of that name.
+        ModelError: there is none of that name.
     """
-    return {kind.name: kind for kind in KINDS}[name]
+    found = next((kind for kind in KINDS if kind.name == name), None)
+    if found is None:
+        raise ModelError(
+            f"The model has a slot of the kind {name!r}, and there are {', '.join(kind.name for kind in KINDS)} here. Use the "
+            "xpsql that trained it, whose KINDS has that kind."
+        )
+    return found
 
 
 def kind_accepting(type: pa.DataType, role: str) -> Kind | None:

@@ -51,6 +51,8 @@ class Kind(ABC):
         role: the role that an option gives its columns; "" for columns that no option names.
         features: its values are features with rows: other slots may use them, and vectors of values are compared.
         raw: its numbers are learned as they are, not standardised.
+        native: the kind as which native code encodes the rows of requests (`ps/native/request_rows.hpp`); None where only
+            `encode` does. It does not pass to subclasses, which may encode in another way.
     """
 
     name: str
@@ -58,6 +60,10 @@ class Kind(ABC):
     role = ""
     features = True
     raw = False
+    native: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        cls.native = cls.__dict__.get("native")
 
     @abstractmethod
     def accepts(self, type: pa.DataType, role: str) -> bool:

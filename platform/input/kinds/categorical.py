@@ -23,6 +23,7 @@ class Categorical(ScalarKind):
 
     name = "categorical"
     types = "strings, integers, booleans and dates are categories"
+    native = "categorical"
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return not role and is_category(type)

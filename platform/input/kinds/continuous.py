@@ -23,6 +23,7 @@ class Continuous(DenseKind):
 
     name = "continuous"
     types = "float and decimal continuous"
+    native = "continuous"
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return not role and is_number(type)

@@ -16,6 +16,7 @@ class Multi(BagKind):
 
     name = "multi-valued"
     types = "arrays of categories and map<string, float> multi-valued"
+    native = "multi"
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return not role and is_list(type) and is_category(type.value_type)

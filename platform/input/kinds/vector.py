@@ -19,6 +19,7 @@ class Vector(DenseKind, SizedKind):
 
     name = "vector"
     types = "array<float> a vector"
+    native = "vector"
     raw = True
 
     def accepts(self, type: pa.DataType, role: str) -> bool:

@@ -17,6 +17,7 @@ class Weighted(BagKind):
 
     name = "weighted"
     types = ""
+    native = "weighted"
     raw = True
 
     def accepts(self, type: pa.DataType, role: str) -> bool:

@@ -9,13 +9,14 @@
 
 namespace xpsql {
 
-// kind, name, type, seed, hashed, raw, null_is_feature, dim, mean, deviation
+// native kind, name, type, seed, hashed, raw, null_is_feature, dim, mean, deviation
 using Description = std::tuple<std::string, std::string, std::string, uint64_t, bool, bool, bool, size_t, double, double>;
 
+// Kind.native of platform/input/kinds.
 inline FeatureColumn::Kind kind_named(const std::string& name) {
     using Kind = FeatureColumn::Kind;
     if (name == "categorical") return Kind::categorical;
-    if (name == "multi-valued") return Kind::multi;
+    if (name == "multi") return Kind::multi;
     if (name == "weighted") return Kind::weighted;
     if (name == "continuous") return Kind::continuous;
     if (name == "vector") return Kind::vector;

@@ -52,6 +52,7 @@ class Preparation:
         tasks: where its shards and workers run; None: in this process.
         manifest: of the interrupted version, where one is resumed.
         note: takes notes for the user.
+        quick: EXPLAIN FAST, which learns nothing from a sample.
         found: how the plan's query is read.
         segment: what is taken of the stream that it reads.
     """
@@ -64,6 +65,7 @@ class Preparation:
     found: Scan | Staged
     segment: Segment | None
     note: Callable[[str], None]
+    quick: bool = False
     manifest: Manifest | None = None
     folders: VersionFiles = NOT_YET  # where rows are read
     schema: pa.Schema = NOT_YET  # positives

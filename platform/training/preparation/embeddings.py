@@ -8,7 +8,7 @@ from .base import Mode, Preparation, Stage
 
 
 def check(given: Preparation) -> Preparation:
-    """Let EXPLAIN take the lengths of vectors from the first row of each query."""
+    """Let EXPLAIN take the lengths of vectors from the first row of each query, for what it does not run."""
     if given.mode is not Mode.EXPLAIN or not given.columns.sides:
         return given
     columns = with_elements(given.plan.vectors, given.columns, given.engine)
@@ -17,7 +17,7 @@ def check(given: Preparation) -> Preparation:
 
 def rows(given: Preparation) -> Preparation:
     """Write vectors, or find where an interrupted training wrote them."""
-    if given.mode is Mode.EXPLAIN or not given.columns.sides:
+    if not given.columns.sides or (given.mode is Mode.EXPLAIN and given.quick):
         return given
     if given.resumed is not None:
         return given.having(columns=located(given.columns, given.resumed, given.folders))

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from ....algorithms.base import Algorithm, Online, Supervised
 from ....warehouse.manifest import Split
-from ...engines.base import Engine, Scan, staged
+from ...engines.base import Engine, Scan, Staged, staged
 from ...errors import StatementError
 from ...input.columns import Columns
 from ...input.holdout import HeldOut, held_out
 from ...input.row_counts import RowCounts, count, left_by
+from ...input.splits import is_empty
 from ...input.taken import Taking
 from ..metrics.validate import Validate
 from ..plan import PATIENCE, VALIDATE, Plan
@@ -103,36 +104,36 @@ def hold_out(
     if plan.validate.share is not None:
         assert isinstance(scan, HeldOut)  # it is divided
         return ValidationRows(scan.others, splits)
+    query, found = read_apart(plan, engine, scan.schema, columns, taking)
+    apart = staged(engine, query, found, folder)
+    apart = apart if taking is None else taking.rows(apart)
+    return ValidationRows(apart, some_of(apart))
+
+
+def check_apart(plan: Plan, engine: Engine, learned: pa.Schema, columns: Columns, taking: Taking | None) -> None:
+    """Refuse a query of VALIDATE as `hold_out` does, as far as can be told without running it."""
+    if plan.validate is not None and plan.validate.share is None:
+        _, found = read_apart(plan, engine, learned, columns, taking)
+        if not isinstance(found, Staged):
+            some_of(found)
+
+
+def read_apart(
+    plan: Plan, engine: Engine, learned: pa.Schema, columns: Columns, taking: Taking | None
+) -> tuple[str, Scan | Staged]:
+    """Return the query of VALIDATE, and how it is read.
+
+    Raises:
+        StatementError: it cannot run, or lacks a column that is learned from, in the type that it has there.
+    """
+    assert plan.validate is not None
     assert plan.validate.query is not None  # where it has no share
     query = plan.validate.query
     if plan.transform is not None:
         query = plan.transform.over(query, plan.roles.columns)
-    apart = scan_apart(engine, query, scan.schema, columns, folder, taking)
-    return ValidationRows(apart, [split for split in apart.splits() if split.rows])
-
-
-def scan_apart(engine: Engine, query: str, learned: pa.Schema, columns: Columns, folder: Path, taking: Taking | None) -> Scan:
-    """Return how the query of VALIDATE is read.
-
-    Raises:
-        StatementError: it cannot run, returns no rows, or lacks a column that is learned from, in the type that it has there.
-    """
     found = engine.scan(query)
-    check_columns(found.schema if taking is None else taking.schema(found.schema), learned, columns)
-    scan = staged(engine, query, found, folder)
-    scan = scan if taking is None else taking.rows(scan)
-    if not any(split.rows for split in scan.splits()):
-        raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
-    return scan
-
-
-def check_columns(found: pa.Schema, learned: pa.Schema, columns: Columns) -> None:
-    """Refuse rows of VALIDATE that lack a column that is learned from, or have it in another type.
-
-    Raises:
-        StatementError: names the column.
-    """
-    there = {field.name.lower(): field.type for field in found}
+    schema = found.schema if taking is None else taking.schema(found.schema)
+    there = {field.name.lower(): field.type for field in schema}
     for name in columns.learned:
         wanted, came = learned.field(name).type, there.get(name.lower())
         if came != wanted:
@@ -141,18 +142,34 @@ def check_columns(found: pa.Schema, learned: pa.Schema, columns: Columns) -> Non
                 f"{VALIDATE} ON (query) must return the column {name} as {wanted}, as the training's query does; it {what}.",
                 subject=VALIDATE,
             )
+    return query, found
 
 
-def rows(given: Preparation) -> Preparation:
-    """Find the rows held out; EXPLAIN does not run the query that gives them."""
-    plan, validate = given.plan, given.plan.validate
-    if given.mode is not Mode.EXPLAIN or validate is None or validate.query is None:
-        found = hold_out(plan, given.engine, given.scan, given.splits, given.columns, given.folders.apart, given.taking)
-        return given.having(hold_out=found)
-    query = validate.query if plan.transform is None else plan.transform.over(validate.query, plan.roles.columns)
-    schema = given.engine.schema(query)
-    check_columns(schema if given.taking is None else given.taking.schema(schema), given.scan.schema, given.columns)
+def some_of(scan: Scan) -> list[Split]:
+    """Return the splits with rows of what VALIDATE gives.
+
+    Raises:
+        StatementError: filters leave no row of any.
+    """
+    splits = [split for split in scan.splits() if split.rows]
+    if is_empty(scan, splits):
+        raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
+    return splits
+
+
+def check(given: Preparation) -> Preparation:
+    """Let EXPLAIN, which does not run the query of VALIDATE, refuse what it can tell of it."""
+    if given.mode is Mode.EXPLAIN:
+        check_apart(given.plan, given.engine, given.schema, given.columns, given.taking)
     return given
 
 
-STAGE = Stage(rows=rows)
+def rows(given: Preparation) -> Preparation:
+    """Find the rows held out."""
+    if given.mode is Mode.EXPLAIN:
+        return given
+    found = hold_out(given.plan, given.engine, given.scan, given.splits, given.columns, given.folders.apart, given.taking)
+    return given.having(hold_out=found)
+
+
+STAGE = Stage(check, rows)

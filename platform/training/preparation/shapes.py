@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...input.splits import check_labels, vector_dims
+from ...input.splits import check_labels, check_weights, vector_dims
 from ..recipe import recipe_of
 from ..row_files.rows import check_continues
 from .base import Preparation, Stage
@@ -17,6 +17,8 @@ def rows(given: Preparation) -> Preparation:
             check_continues(recipe, given.parent)
         if recipe.algorithm.classifier:
             check_labels(given.scan, given.splits, columns.labels)
+        if given.plan.stream is None:
+            check_weights(given.scan, given.splits, columns.weight)
     return given.having(columns=columns, recipe=recipe)
 
 

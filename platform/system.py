@@ -1,0 +1,57 @@
+"""Errors of the system and of libraries, in our words."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import Position, StatementError, XpsqlError, brief
+
+LIBRARIES = ("duckdb", "_duckdb", "pyarrow", "onnxruntime", "jax", "jaxlib", "py4j", "pyspark")
+REMOVED = "The folder that this process runs in was removed. Change to one that is there (cd), then run the statement again."
+
+
+def of_system(error: OSError, position: Position | None = None) -> StatementError:
+    """Return an error of the system about a file as one that names it and says what to do."""
+    if not has_folder():
+        return StatementError(REMOVED, position)
+    named = f" {brief(str(error.filename))}" if error.filename else " a file of the warehouse or of a table"
+    remedy = "Choose a shorter name" if error.errno == errno.ENAMETOOLONG else "Check the disk, then run the statement again"
+    return StatementError(f"Cannot read or write{named}: {error.strerror or error}. {remedy}.", position)
+
+
+def has_folder() -> bool:
+    """Return whether the folder that the process runs in is there."""
+    try:
+        Path.cwd()
+    except OSError:
+        return False
+    return True
+
+
+def of_library(error: Exception) -> XpsqlError | None:
+    """Return an error that a library raised and nobody expected as ours; None for what is no library's."""
+    library = type(error).__module__.partition(".")[0]
+    if library not in LIBRARIES:
+        return None
+    said = f"{library.removeprefix('_')} failed: {type(error).__name__}: {brief(str(error).partition(chr(10))[0])}"
+    return XpsqlError(
+        f"{said}. Nobody expected this: report the statement, with what --debug, or the cause of this error, shows."
+    )
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors of the system about files into ours.
+
+    Raises:
+        StatementError: there was one.
+    """
+    try:
+        yield
+    except ConnectionError:  # of whoever reads the output
+        raise
+    except OSError as error:
+        raise of_system(error) from error
