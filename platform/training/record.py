@@ -56,6 +56,5 @@ def prepared_again(
         DataError: a file changed or is gone.
     """
     found, segment = found_again(plan, draft, engine, parent)
-    return prepared(
-        checked(Preparation(Mode.RESUME, plan, engine, tasks, parent, found, segment, note, manifest=draft.manifest)), draft
-    )
+    given = Preparation(Mode.RESUME, plan, engine, tasks, parent, found, segment, note, manifest=draft.manifest)
+    return prepared(checked(given), draft)

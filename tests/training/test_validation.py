@@ -158,7 +158,7 @@ def test_a_training_stops_without_gain_and_keeps_the_best_pass(session: xpsql.Se
 
 
 def test_a_gate_judges_rows_held_out(session: xpsql.Session, query: str) -> None:
-    train(session, query, "VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.5 AND validation.auc(label) > 0.5 AND rows > 10")
+    train(session, query, "VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.5 AND validation.auc(label) > 0.5 AND features > 10")
     with pytest.raises(TrainingError, match=r"validation\.auc is 0\.\d+, previous\.validation\.auc is 0\.\d+"):
         session.sql(f"CONTINUE MODEL m RELEASE WHEN validation.auc > previous.validation.auc + 0.5 AS {query}")
     second = rows(session, "SHOW VERSIONS OF MODEL m")[-1]
