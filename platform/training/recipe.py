@@ -282,9 +282,14 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
 
 
 def options_in(manifest: Manifest) -> dict[str, Any]:
-    """Return the options of a trained version's algorithm: as given then, and defaults as they were then."""
+    """Return the options of a trained version's algorithm: as given then, and defaults as they were then.
+
+    Raises:
+        ModelError: no training writes such options.
+    """
     options = dict(manifest.algorithm.options)
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
+    part.check_carried(options)
     return options if manifest.defaults else written_before(part.options, options)
 
 
