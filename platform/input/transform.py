@@ -59,8 +59,8 @@ class Transform:
         items = tuple(Item(item["name"], item["sql"], tuple(item["reads"])) for item in entry["items"])
         if (wrong := next((item for item in items if not is_row_expression(item.sql)), None)) is not None:
             raise ModelError(
-                f"The manifest's TRANSFORM is damaged: {wrong.name} must be an expression of one row, got {wrong.sql!r}. Restore "
-                "the manifest from a backup, or TRAIN again."
+                f"The manifest's TRANSFORM is damaged: {wrong.name} must be an expression of one row, got {wrong.sql!r}. "
+                "Restore the manifest from a backup, or TRAIN again."
             )
         left_out = entry["left_out"]
         return cls(entry["text"], items, None if left_out is None else tuple(left_out), dict(entry["types"]))

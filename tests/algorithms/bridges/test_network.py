@@ -289,7 +289,8 @@ def test_no_file_or_module_is_read_that_a_manifest_names_and_no_statement_does(
     own = sound["algorithm"]["options"]
     absent = [{name: value for name, value in own.items() if name != gone} for gone in ("source", "sha256")]
     claims: list[dict[str, Any]] = [
-        *absent, {}, {"file": "evil.py"}, {"module": "evil"}, {"FILE": "evil.py"}, {"file": "evil.py", "source": None, "sha256": None},
+        *absent, {}, {"file": "evil.py"}, {"module": "evil"}, {"FILE": "evil.py"},
+        {"file": "evil.py", "source": None, "sha256": None},
         {"file": "evil.py", "source": "", "sha256": digest("")}, {"file": "evil.py", "source": ["x"], "sha256": digest("x")},
     ]  # fmt: skip
     for options in claims:
