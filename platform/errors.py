@@ -4,7 +4,8 @@
     ├── StatementError          a statement that cannot run; carries line, column and the offending text
     │   ├── OptionError         an unknown option, or a value out of its range
     │   └── NotAvailableError   a statement that this version parses but does not run
-    ├── ModelError              a model or version that is absent, busy, damaged or too new
+    ├── ModelError              a model or version that is absent, busy or damaged
+    │   └── NewerFormatError    one that a newer xpsql wrote, in a format that this one does not read
     ├── CheckpointError         a checkpoint that is damaged or missing; one before it may be good
     ├── DataError               training or prediction data that cannot be used; names the column or row
     └── TrainingError           a training that stopped after it started
@@ -154,6 +155,10 @@ class ModelError(XpsqlError):
     def __init__(self, message: str, model: str | None = None) -> None:
         self.model = model
         super().__init__(message)
+
+
+class NewerFormatError(ModelError):
+    """A file that a newer xpsql wrote, in a format that this one does not read."""
 
 
 class CheckpointError(XpsqlError):

@@ -312,8 +312,19 @@ class Part(NamedTuple, Generic[O, P]):
     make: Callable[..., P]
 
     def read(self, given: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the options of a statement, or of a manifest, as a manifest keeps them, before they are checked."""
+        """Return the options of a statement, or of a manifest, as a manifest keeps them, before they are checked.
+
+        A value without a position was written by no statement: it may come from a folder that was copied from anywhere, so
+        no file is read and no module looked for that it names.
+        """
         return given
+
+    def check_carried(self, options: Mapping[str, Any]) -> None:
+        """Refuse the options in a manifest that no training writes.
+
+        Raises:
+            ModelError: the manifest is damaged.
+        """
 
     @property
     def summary(self) -> str:

@@ -50,6 +50,7 @@ SLOW = [
     "benchmarks/test_benchmarks",
     "test_wheel",
     "training/test_gate_kill",
+    "training/test_kill_at_end",
 ]
 """Files that start clusters and builds, or kill processes: `make test-slow` runs these, `make test` all others."""
 

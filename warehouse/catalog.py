@@ -19,10 +19,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..platform.errors import ModelError, suggestion
-from .folders import COMMITTED, listed, name_pattern, newest_interrupted, read_version, served_number, version_numbers
+from ..platform.errors import ModelError, NewerFormatError, suggestion
+from .folders import (
+    COMMITTED,
+    UNREADABLE,
+    listed,
+    name_pattern,
+    newest_interrupted,
+    read_version,
+    served_number,
+    version_numbers,
+)
 from .locks import shared
-from .manifest import FILE, Manifest
+from .manifest import FILE, Manifest, Status
 from .names import folder_name, model_name
 from .trainings.resident import Residence
 from .version import Version
@@ -31,10 +40,12 @@ REMEDIES = {
     "training": "Wait until version {number} has ended.",
     "interrupted": "RESUME MODEL {name} goes on with version {number}, if it had begun to learn; else train again.",
     "failed": "Train again; SHOW VERSIONS OF MODEL {name} says why version {number} failed.",
-    "damaged": "{error} DROP MODEL {name} VERSION {number} removes it.",
+    "damaged": "{error} Or choose another version: ALTER MODEL {name} PROMOTE VERSION n serves one, DROP MODEL {name} VERSION "
+    "{number} removes this one.",
+    "newer format": "{error} ALTER MODEL {name} PROMOTE VERSION n serves another version.",
     "held": "ALTER MODEL {name} PROMOTE VERSION {number} serves the one that was held last.",
 }
-"""What to do where no version is ready, by the status of the newest."""
+"""What to do where no version is ready, or the one served cannot be read, by the status of the newest."""
 MOVING_SECONDS, POLL_SECONDS = 10.0, 0.01
 """How long readers wait for a version that is about to be moved away."""
 
@@ -63,8 +74,9 @@ class Catalog:
         return version_numbers(self._folder(name))
 
     def exists(self, name: str) -> bool:
-        """Return whether a model has a version that can be used (`ready` or `held`), or one that is damaged and may be such."""
-        return any(v.manifest.status in (*COMMITTED, "damaged") for v in self.present(name))
+        """Return whether a model has a version that can be used (`ready` or `held`), or one that cannot be read and may be
+        such."""
+        return any(v.manifest.status in (*COMMITTED, *UNREADABLE) for v in self.present(name))
 
     def served(self, name: str) -> int | None:
         """Return the number of the version served; None where none is, or the model is absent."""
@@ -94,7 +106,8 @@ class Catalog:
     def present(self, name: str) -> list[Version]:
         """Return the versions of a model, oldest first; none where it is absent.
 
-        One whose manifest cannot be read has the status `damaged`, and the reason as its error.
+        One whose manifest cannot be read has the status `damaged`, `newer format`, or, where its training had not ended,
+        `interrupted`, and the reason as its error.
         """
         folder = self._folder(name)
         read = [m for m in (read_version(folder / f"v{n}") for n in version_numbers(folder)) if m is not None]
@@ -109,7 +122,8 @@ class Catalog:
             return self.present(name)
         except (ModelError, OSError) as error:
             number = max(self.numbers(name), default=0)
-            return [Version(self._folder(name) / f"v{number}", Manifest(name, number, "damaged", error=str(error)), False)]
+            status: Status = "newer format" if isinstance(error, NewerFormatError) else "damaged"
+            return [Version(self._folder(name) / f"v{number}", Manifest(name, number, status, error=str(error)), False)]
 
     def find(self, name: str, number: int | None = None) -> Version:
         """Return a version of any status: the one of that number, or the one served, or else the newest.
@@ -133,10 +147,11 @@ class Catalog:
         """
         version = self.find(name, number)
         manifest = version.manifest
-        if number is None and not version.served:
+        if number is None and (not version.served or manifest.status in UNREADABLE):
             remedy = REMEDIES[manifest.status].format(name=name, number=version.number, error=manifest.error)
             others = listed(self.versions(name))
-            raise ModelError(f"Model {name} has no version that is ready. Versions: {others}. {remedy}", name)
+            why = "cannot read the version that is served" if version.served else "has no version that is ready"
+            raise ModelError(f"Model {name} {why}. Versions: {others}. {remedy}", name)
         if manifest.status not in COMMITTED:
             why = f": {manifest.error.rstrip('.')}." if manifest.error else "."
             others = listed(self.versions(name))

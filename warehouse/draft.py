@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
-from .durable import clear, storing, sync_names, sync_tree
+from .durable import clear, link_tree, storing, sync_names, sync_tree
 from .files import VersionFiles
 from .locks import Lock
 from .manifest import XXH3, Manifest, RoundEntry, write_manifest
@@ -108,14 +108,18 @@ class Draft(VersionFiles):
         append_progress(self.folder, values)
 
     def adopt(self, written: VersionFiles) -> None:
-        """Make the rows in a folder of `saved` or `best` the version's rows; other written files are removed."""
+        """Make the rows in a folder of `saved` or `best` the version's rows.
+
+        Those of `best` stay where they are, too, until the version is committed: a training that is killed before that goes on
+        from a checkpoint, and its best pass is written no second time.
+        """
+        kept = not written.folder.is_relative_to(self.saved)
         with storing(self.folder):
             for name in ROWS:
                 if (written.folder / name).exists():
                     clear(self.folder / name)
-                    (written.folder / name).rename(self.folder / name)
+                    (link_tree if kept else Path.rename)(written.folder / name, self.folder / name)
             clear(self.saved)
-            self.clear_best(lambda number: False)
 
     def clear_best(self, stays: Callable[[int], bool]) -> None:
         """Remove the rows of passes that cannot become the version's any more."""

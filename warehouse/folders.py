@@ -10,16 +10,19 @@ import uuid
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ..platform.errors import ModelError
+from ..platform.errors import ModelError, NewerFormatError
 from .chains.links import KEPT, WHOLE, Ancestor, needed, read_known
 from .draft import DATA, RESUMED, VECTORS
 from .durable import clear, replace_text, storing, sync
 from .locks import Lock, held, unshared
-from .manifest import FILE, FORMAT, Manifest, read_json, write_manifest
+from .manifest import FILE, FORMAT, Manifest, Status, read_json, write_manifest
 from .names import model_name
 from .version import Version
 
 COMMITTED = ("ready", "held")
+UNREADABLE = ("damaged", "newer format")
+"""Versions that may be committed, and whose manifests cannot be read."""
+LOCK = "lock"
 VERSION = re.compile(r"v([1-9][0-9]*)")
 
 
@@ -33,9 +36,14 @@ def leftovers(manifest: Manifest) -> tuple[str, ...]:
     """Return the obsolete folders of a version."""
     if manifest.status in COMMITTED:
         return (*RESUMED, "saved")
-    if manifest.status == "interrupted" and manifest.begun:
-        return DATA
-    return (*DATA, *RESUMED, VECTORS) if manifest.status not in ("training", "damaged") else ()
+    if manifest.status in ("training", *UNREADABLE) or not is_known(manifest):
+        return ()
+    return DATA if manifest.status == "interrupted" and manifest.begun else (*DATA, *RESUMED, VECTORS)
+
+
+def is_known(manifest: Manifest) -> bool:
+    """Return whether a manifest could be read: another one has only its model, number, status and error."""
+    return manifest.created is not None
 
 
 def listed(versions: Sequence[Version]) -> str:
@@ -49,7 +57,13 @@ def name_pattern(like: str) -> re.Pattern[str]:
 
 def version_numbers(folder: Path) -> list[int]:
     """Return the numbers of the versions in a model's folder, sorted; none where it is absent."""
-    return [number for number, version in version_folders(folder) if (version / FILE).exists()]
+    return [number for number, version in version_folders(folder) if is_version(version)]
+
+
+def is_version(folder: Path) -> bool:
+    """Return whether a folder is a version's, with a manifest or one that was lost: its lock came with it, and stays until the
+    version is dropped. What tasks write late has neither."""
+    return (folder / FILE).exists() or ((folder / LOCK).exists() and not (folder / KEPT).exists())
 
 
 def version_folders(folder: Path) -> list[tuple[int, Path]]:
@@ -73,16 +87,24 @@ def read_version(folder: Path) -> Manifest | None:
     """
     try:
         manifest = of_folder(folder)
-        if manifest.status == "training" and not held(folder / "lock"):
+        if manifest.status == "training" and not held(folder / LOCK):
             # It may have ended between the two reads.
             manifest = of_folder(folder)
             if manifest.status == "training":
                 return dataclasses.replace(manifest, status="interrupted")
     except FileNotFoundError:
-        return None
+        return unread(folder, "damaged", f"{folder / FILE} is gone. Restore it from a backup.") if is_version(folder) else None
+    except NewerFormatError as error:
+        return unread(folder, "newer format", str(error))
     except ModelError as error:
-        return Manifest(model_name(folder.parent.name), number_of(folder), "damaged", error=str(error))
+        return unread(folder, "damaged", str(error))
     return manifest
+
+
+def unread(folder: Path, status: Status, error: str) -> Manifest:
+    """Return what is known of a version whose manifest cannot be read; of a training that had not ended its files tell that."""
+    unfinished = any((folder / name).exists() for name in (*RESUMED, "saved"))
+    return Manifest(model_name(folder.parent.name), number_of(folder), "interrupted" if unfinished else status, error=error)
 
 
 def of_folder(folder: Path) -> Manifest:
@@ -96,8 +118,12 @@ def number_of(folder: Path) -> int:
 
 
 def served_number(folder: Path, manifests: Sequence[Manifest]) -> int | None:
-    """Return the number of the version served: the promoted one while it is there, else the newest that is ready."""
-    usable = {m.version for m in manifests if m.status in COMMITTED}
+    """Return the number of the version served: the promoted one while it is there, else the newest that is ready.
+
+    One whose manifest cannot be read keeps its place: statements fail, as an older version would answer otherwise than the one
+    that was served.
+    """
+    usable = {m.version for m in manifests if m.status in (*COMMITTED, *UNREADABLE)}
     if not usable:
         return None
     try:
@@ -106,13 +132,13 @@ def served_number(folder: Path, manifests: Sequence[Manifest]) -> int | None:
         promoted = None
     if promoted in usable:
         return int(promoted)
-    return max((m.version for m in manifests if m.status == "ready"), default=None)
+    return max((m.version for m in manifests if m.status in ("ready", *UNREADABLE)), default=None)
 
 
 def place_draft(folder: Path, manifest: Manifest) -> Lock:
     """Make the folder of a version in training, whole before it is seen, and return its lock."""
     draft = folder / f".draft-{uuid.uuid4().hex}"
-    lock = Lock(draft / "lock", "trained")
+    lock = Lock(draft / LOCK, "trained")
     try:
         write_manifest(draft, manifest)
         with storing(folder):
@@ -132,7 +158,7 @@ def renewed_lock(folder: Path) -> Lock:
     lock = Lock(draft, "trained")
     try:
         with storing(folder):
-            draft.replace(folder / "lock")
+            draft.replace(folder / LOCK)
             sync(folder)
     except BaseException:
         lock.release()
@@ -167,7 +193,7 @@ def trash_unread(version: Path, others: Sequence[Version] = ()) -> bool:
 
 def remove_version(version: Path, others: Sequence[Version]) -> None:
     """Remove a version, out of sight in one step; its rows stay as long as other versions are read from them."""
-    if number_of(version) not in needed_by(others):
+    if number_of(version) not in needed_by(others) or not (version / FILE).exists():
         trash(version)
         return
     with storing(version):
@@ -185,7 +211,7 @@ def clear_kept(version: Path) -> None:
 
 def needed_by(versions: Sequence[Version]) -> Collection[int]:
     """Return the numbers of the versions that some are read from; all where that is not known."""
-    if any(version.manifest.status == "damaged" for version in versions):
+    if any(not is_known(version.manifest) for version in versions):
         return range(1 << 62)
     found: set[int] = set()
     for version in versions:

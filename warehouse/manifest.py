@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
-from ..platform.errors import ModelError
+from ..platform.errors import ModelError, NewerFormatError
 from ..platform.typed import check_types
 from .durable import replace_text
 from .ranges import check_ranges
@@ -26,7 +26,7 @@ CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; val
 XXH3 = "xxh3"  # checksums of files are
 FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA, XXH3})
 
-Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged"]
+Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged", "newer format"]
 R = TypeVar("R")
 TABLE, TRAINING = re.compile(r"[A-Za-z0-9_]+"), re.compile(r"[0-9a-f]{32}")
 
@@ -160,7 +160,8 @@ class Manifest:
     """One version of a model.
 
     Attributes:
-        status: `training` while nobody trains reads as `interrupted`, a manifest that cannot be read as `damaged`.
+        status: `training` while nobody trains reads as `interrupted`; `damaged` and `newer format` stand in no manifest:
+            they are of those that cannot be read.
         training: a random name of the training that made it, which its checkpoints carry; empty where an older xpsql began it.
         statement: the text that made it; `query` is the part after AS; parent: the version it continues, if any.
         replaces: once `ready`, every version before it is gone (OR REPLACE).
@@ -293,7 +294,7 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
 
     Raises:
         FileNotFoundError: there is none: the version is gone.
-        ModelError: it is damaged, or of a newer format.
+        ModelError: it is damaged, or (NewerFormatError) of a newer format.
     """
     values = read_json(path := folder / name)
     try:
@@ -302,7 +303,9 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
     if unknown := sorted(set(manifest.requires) - KNOWN):
-        raise ModelError(f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not know. Install a newer xpsql.")
+        raise NewerFormatError(
+            f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not know. Install a newer xpsql."
+        )
     return manifest
 
 
@@ -340,7 +343,7 @@ def read_json(path: Path) -> dict[str, Any]:
             "Restore it from a backup, or drop the model."
         ) from error
     if found > FORMAT:
-        raise ModelError(
+        raise NewerFormatError(
             f"{path} has format {found}; this xpsql reads up to format {FORMAT}. Install an xpsql that reads format {found}."
         )
     return dict(values)

@@ -18,6 +18,7 @@ from .durable import clear, remove, replace_text
 from .folders import (
     clear_kept,
     forget,
+    is_known,
     last_number,
     leftovers,
     needed_by,
@@ -151,7 +152,7 @@ class Models(Catalog):
     def _abandon(self, folder: Path, number: int) -> None:
         """Give up interrupted trainings before a version, and remove what they kept for resuming."""
         for version in self.present(model_name(folder.name)):
-            if version.number < number and version.manifest.status == "interrupted":
+            if version.number < number and version.manifest.status == "interrupted" and is_known(version.manifest):
                 error = f"It was interrupted, and version {number} was trained instead of resuming it."
                 write_manifest(version.folder, dataclasses.replace(version.manifest, status="failed", error=error))
                 clear_checkpoints(version.manifest, version.folder)

@@ -12,13 +12,16 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self, cast
 
 import numpy as np
 
 from ..platform.errors import ModelError
+
+if TYPE_CHECKING:
+    from xxhash import xxh3_128, xxh64
 
 NUM_SLICES = 1024  # a key's slice is its top ten bits
 SLICE_SHIFT = 54
@@ -213,10 +216,17 @@ def checksum(content: bytes | memoryview) -> str:
 
 
 def matches(content: bytes | memoryview, written: str) -> bool:
-    """Return whether bytes have a checksum, whose number of digits says of which kind it is."""
+    """Return whether bytes have a checksum."""
+    found = hasher(written)
+    found.update(content)
+    return found.hexdigest() == written
+
+
+def hasher(written: str) -> xxh3_128 | xxh64:
+    """Return what computes checksums of a kind, which the number of a checksum's digits tells."""
     import xxhash
 
-    return (checksum(content) if len(written) == 32 else xxhash.xxh64_hexdigest(content)) == written
+    return xxhash.xxh3_128() if len(written) == 32 else xxhash.xxh64()
 
 
 def seal(path: Path, rows: int, runs: Sequence[tuple[int, int, int]]) -> None:
@@ -253,15 +263,26 @@ def collected(folder: Path, names: Sequence[str]) -> tuple[FileEntry, ...]:
         for path in sorted(path for path in (folder / name).rglob("*") if is_stored(path.relative_to(folder).as_posix())):
             if not sums_of(path).exists():
                 seal(path, 0, [])
-            try:
-                kept = json.loads(sums_of(path).read_text(encoding="utf-8"))
-                files.append(FileEntry(path.relative_to(folder).as_posix(), int(kept["rows"]), tuple(kept["blocks"])))
-            except (ValueError, KeyError, TypeError) as error:
-                raise ModelError(f"{sums_of(path)} is damaged: {error}. Run the statement again.") from error
+            files.append(replace(sealed(path), path=path.relative_to(folder).as_posix()))
         for left in (folder / name).rglob(f"*{SUMS}"):
             with contextlib.suppress(OSError):  # it only takes space
                 left.unlink()
     return tuple(files)
+
+
+def sealed(path: Path) -> FileEntry:
+    """Return a file that has been written with its checksums, which are beside it.
+
+    Raises:
+        ModelError: what is beside it is gone or damaged.
+    """
+    try:
+        kept = json.loads(sums_of(path).read_text(encoding="utf-8"))
+        entry = FileEntry(path.name, int(kept["rows"]), tuple(kept["blocks"]))
+        [Block.of(block) for block in entry.blocks]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{sums_of(path)} is damaged: {error}. Run the statement again.") from error
+    return entry
 
 
 def check_files(files: Sequence[FileEntry]) -> None:

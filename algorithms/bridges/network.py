@@ -60,11 +60,11 @@ class Carrying(Part[NetworkOptions, Algorithm]):
     __slots__ = ()
 
     def read(self, given: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Read the text that file or module names, and gather what is the constructor's.
+        """Read the text that the file or module of a statement names, and gather what is the constructor's.
 
         Raises:
             OptionError: there is no text.
-            ModelError: it comes with a model, and nobody trusts it.
+            ModelError: it comes with a model, and is another than its hash says, or nobody trusts it.
         """
         lowered = {name.lower(): value for name, value in given.items()}
         own = {name: value for name, value in lowered.items() if name in OWN}
@@ -85,21 +85,30 @@ class Carrying(Part[NetworkOptions, Algorithm]):
             if text.position is not None:
                 TRUST.add(text.value)
                 own |= {"source": Value(text.value), "sha256": Value(digest(text.value))}
-            if own.get("sha256", text).value != digest(text.value):
-                raise ModelError("The model's source text is not what its hash says: it was changed. Restore it from a backup.")
+            self.check_carried({name: value.value for name, value in own.items()})
             TRUST.check(text.value, str(own.get("file", own.get("module", Value("text"))).value))
         return own
+
+    def check_carried(self, options: Mapping[str, Any]) -> None:
+        """See Part: a model carries its text, and the hash of it."""
+        lowered = {name.lower(): value for name, value in options.items()}
+        text = lowered.get("source")
+        if not isinstance(text, str) or not isinstance(lowered.get("sha256"), str):
+            raise ModelError(
+                "The model's manifest is damaged: it has no source text with its SHA-256, and a file or module that it names "
+                "is not read. Restore it from a backup, or TRAIN again."
+            )
+        if lowered["sha256"] != digest(text):
+            raise ModelError("The model's source text is not what its hash says: it was changed. Restore it from a backup.")
 
 
 OWN = frozenset(written_name(field.name) for field in fields(NetworkOptions))
 
 
 def fresh(own: Mapping[str, Value]) -> str | None:
-    """Return which option names a text that is to be read: what a statement gives, unless the text is there."""
-    for name in ("file", "module"):
-        if name in own and own[name].value is not None and (own[name].position is not None or "source" not in own):
-            return name
-    return None
+    """Return which option of a statement names a text that is to be read; None where there is none."""
+    written = (name for name in ("file", "module") if name in own and own[name].position is not None)
+    return next((name for name in written if own[name].value is not None), None)
 
 
 class DryRun(NamedTuple):

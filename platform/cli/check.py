@@ -66,6 +66,7 @@ def tried(file: str, class_: str | None, dim: int, given: dict[str, Any], inputs
     """
     from ...algorithms.base import Layout
     from ...algorithms.bridges.network import NETWORK_PART, dry_run, everything
+    from ..errors import Position
     from ..options import Value
     from ..parts import ALGORITHM
     from ..training.compiled import limit_threads
@@ -73,8 +74,9 @@ def tried(file: str, class_: str | None, dim: int, given: dict[str, Any], inputs
     limit_threads(1)
     histories = (("history", inputs["history"]),) if inputs["history"] else ()
     layout = Layout(inputs["slots"], continuous=inputs["dense"], labels=inputs["labels"], histories=histories)
-    own = {"file": file, "class": class_, "dim": dim, "target": inputs["target"], "history": inputs["history"], **given}
+    own = {"class": class_, "dim": dim, "target": inputs["target"], "history": inputs["history"], **given}
     values = {name: Value(value) for name, value in own.items() if value is not None}
+    values["file"] = Value(file, Position(1, 1, file))  # as a statement would give it
     found = dry_run(ALGORITHM.options(NETWORK_PART, values), layout)
     shapes = everything(found.net)
     total = sum(math.prod(shape) for shape in shapes.values())

@@ -17,7 +17,6 @@ from ..engines.kind import EngineKind
 from ..engines.spark.environment import SUBMITTED
 from ..engines.spark.kind import SPARK
 from ..errors import EngineEndedError, LostError, XpsqlError
-from ..local import local_path
 from ..options import describe as declared
 from ..progress import reporter_for
 from ..result import Result
@@ -194,6 +193,7 @@ def report(
 
     --compare a b shows two models side by side.
     """
+    from ..engines.targets import free_path
     from .report import report as page
 
     chosen = chosen_of(options)
@@ -202,7 +202,7 @@ def report(
     models = [*compare, name, *others]
     output = output or f"{'-'.join(models)}.html"
     with failing("", "", chosen.debug), opened(chosen) as session:
-        target = local_path(output, "The page of -o", None)
+        target = free_path(output, "The page of -o", None)
         text = page(session, [(model, number) for model in models for number in numbers or (None,)])
         with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
             target.write_text(text, encoding="utf-8")

@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 
 from ..errors import StatementError
-from ..local import local_path
 from ..trust import TRUST
 from .commands import failing, main, writing
 from .startup import skip_pandas
@@ -82,11 +81,11 @@ def serve(
         token = token_of(token_file)
         if host not in LOCAL and token is None:
             say(f"Everybody who reaches {host}:{port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
-        folder = None if log_requests is None else local_path(log_requests, "The folder of --log-requests", None)
         skip_pandas()
 
         from ...warehouse.catalog import Catalog
         from ..cores import cores
+        from ..engines.targets import free_path
         from ..histories.stored import StoredHistories
         from ..serving.histories import FilledColumns
         from ..serving.http import Service
@@ -98,6 +97,7 @@ def serve(
         from ..session import DEFAULT_WAREHOUSE, warehouse_path
         from ..training.compiled import limit_threads, share_work
 
+        folder = None if log_requests is None else free_path(log_requests, "The folder of --log-requests", None)
         require_httptools()
         if trust:
             TRUST.allow(keep=True)

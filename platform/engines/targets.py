@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...warehouse.durable import clear, remove, storing, sync, sync_tree
+from ...warehouse.outside import why_not
 from ...warehouse.scratch import sweep
-from ..errors import ModelError, Position, XpsqlError
-from ..local import local_path
+from ..errors import ModelError, Position, StatementError, XpsqlError
+from ..local import URI, local_path
 from ..objects import below, is_object, read, upload
 
 
@@ -32,9 +33,9 @@ class Target:
         """Return the folder that a text names.
 
         Raises:
-            StatementError: a URI of another kind.
+            StatementError: a URI of another kind, or a path in a warehouse.
         """
-        return cls(text.rstrip("/") if is_object(text) else str(local_path(text, what, position)))
+        return cls(text.rstrip("/") if is_object(text) else str(free_path(text, what, position)))
 
     def __str__(self) -> str:
         return self.place
@@ -94,6 +95,31 @@ class Target:
         except BaseException as error:
             _clear_draft(draft, error)
             raise
+
+
+def free_path(text: str, what: str, position: Position | None) -> Path:
+    """Return the absolute path that a path or file:// URL names, to be written.
+
+    Args:
+        what: names it in the message: "The page of -o".
+
+    Raises:
+        StatementError: a URI of another kind, or a path in a warehouse.
+    """
+    path = local_path(text, what, position)
+    if (why := why_not(path, what)) is not None:
+        raise StatementError(why, position)
+    return path
+
+
+def check_place(place: str, what: str, position: Position | None) -> None:
+    """Refuse a path in a warehouse, where a URI may be of any kind.
+
+    Raises:
+        StatementError: it lies in one.
+    """
+    if (scheme := URI.match(place)) is None or scheme[1].lower() == "file":
+        free_path(place, what, position)
 
 
 def left_beside(folder: Path) -> list[Path]:

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...warehouse.durable import make_folder, storing
-from ...warehouse.stored import checksum, matches
+from ...warehouse.mapped import verified
+from ...warehouse.stored import NUM_SLICES, Block, FileEntry, VersionFile, checksum
 from ..errors import ModelError
 from ..ps.keys import feature_keys
 
@@ -80,11 +81,7 @@ def keys_of(users: pa.Array) -> NDArray[np.uint64]:
 
 def sums_of(folder: Path) -> dict[str, str]:
     """Return the checksums of an image's files."""
-    return {name: checksum(bytes_of(folder / name)) for name in (USERS, EVENTS)}
-
-
-def bytes_of(path: Path) -> memoryview:
-    return np.memmap(path, np.uint8, "r").data
+    return {name: checksum(np.memmap(folder / name, np.uint8, "r").data) for name in (USERS, EVENTS)}
 
 
 class HistoryImage:
@@ -105,12 +102,10 @@ class HistoryImage:
         self.within = within
         self._folder = folder
         try:
-            users, self._events = (mapped(folder / name) for name in (USERS, EVENTS))
+            users, self._events = (table_of(folder / name, None if sums is None else sums[name]) for name in (USERS, EVENTS))
             spans, times, user = users.select(SPANS.names), self._events.column(order), users.column("user")
             if spans.schema != SPANS or user.num_chunks > 1 or any(spans.column(name).null_count for name in SPANS.names):
                 raise ValueError("its users are not as they are written")
-            if sums is not None and not all(matches(bytes_of(folder / name), sums[name]) for name in (USERS, EVENTS)):
-                raise ValueError("its bytes have another checksum than those written")
             self._users = user.chunk(0) if user.num_chunks else pa.array([], user.type)
             self._keys, self._begins, self._ends = (column.to_numpy() for column in spans.columns)
             self.user_type, self.time_type = user.type, times.type
@@ -167,9 +162,14 @@ def sound(values: Any) -> Any:
     return values
 
 
-def mapped(path: Path) -> pa.Table:
-    """Map a file; where its columns begin and end is checked, and that Python has their types, and no more."""
-    found: pa.Table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+def table_of(path: Path, written: str | None) -> pa.Table:
+    """Open a file, whose checksum is compared; where its columns begin and end is checked, and that Python has their types.
+
+    Args:
+        written: its checksum; None of one that has none.
+    """
+    whole = None if written is None else FileEntry(path.name, 0, (str(Block(0, NUM_SLICES, path.stat().st_size, written)),))
+    found: pa.Table = pa.ipc.open_file(pa.py_buffer(verified(VersionFile(path, whole)))).read_all()
     found.validate()
     for field in found.schema:
         pa.array([], field.type)  # months, which nobody can write from Python, can be read from a file

@@ -25,7 +25,7 @@ from ...warehouse.version import Version
 from ..errors import ModelError
 from .image import ImageWeights, MappedRows, Report, images_of
 from .layout import opened
-from .overlay import overs_of, ready, weights_of
+from .overlay import made, overs_of, ready, weights_of
 
 SMALL_ROWS = 100_000
 """What has less is made ready sooner than a process begins."""
@@ -50,12 +50,12 @@ def weights_apart(
     if (found := ready(version, half, bases, report)) is not None:
         return found
     if (version.manifest.rows or 0) < SMALL_ROWS or any(base.path is None for base in bases):
-        return weights_of(version, half, bases, report)
+        return made(version, half, bases, report)
     with tempfile.TemporaryDirectory(prefix="xpsql-serve-") as name:
         folder = Path(name)
         arguments = [str(version.folder), str(int(half)), name, *(str(base.path) for base in bases)]
         if not _ended(arguments, report, stopping):
-            return weights_of(version, half, bases, report)
+            return made(version, half, bases, report)
         if not (folder / DONE).exists():
             return weights_of(version, half, (), report)
         paths = [folder / str(number) for number in range(len(bases))]

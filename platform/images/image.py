@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ...warehouse.dense import read_dense
+from ...warehouse.mapped import cut_off
 from ..ps._native import Image
 from ..ps.messages import NO_MOMENTS, Keys, Pulled, on_device
-from .layout import BLOCK, PAGE, Bytes, RowsLayout, damaged, in_memory, opened, placed, write_rows
+from .layout import PAGE, Bytes, RowsLayout, damaged, in_memory, num_blocks, placed, verified, write_rows
 from .tables import FileOfTables, Floats, absent_of, file_name, files_of, fill_from, training_of, unseen
 
 if TYPE_CHECKING:
@@ -87,14 +88,16 @@ class ImageWeights:
     @property
     def blocks(self) -> int:
         """How many blocks `damage` can look at."""
-        return sum(-(-(base.layout.checks_at - PAGE) // BLOCK) for base in self.bases)
+        return sum(num_blocks(base.layout) for base in self.bases)
 
     def damage(self, blocks: range) -> Path | None:
-        """Return a file that has a damaged block among some blocks; None for none."""
+        """Return a file that has a damaged block among some blocks, or was cut off where it stands; None for none."""
         first = 0
         for base in self.bases:
-            own = range(-(-(base.layout.checks_at - PAGE) // BLOCK))
+            own = range(num_blocks(base.layout))
             wanted = range(max(blocks.start - first, 0), min(blocks.stop - first, own.stop))
+            if base.path is not None and cut_off(base.memory):
+                return base.path
             if base.path is not None and next(damaged(base.layout, base.memory, wanted), None) is not None:
                 return base.path
             first += own.stop
@@ -108,8 +111,12 @@ def images_of(version: Version, half: bool, report: Report) -> list[MappedRows]:
         half: of 16 bits a float.
         report: called with each problem of an image, a line of text.
     """
-    if (found := found_images(version, half, report)) is not None:
-        return found
+    found = found_images(version, half, report)
+    return make_images(version, half, report) if found is None else found
+
+
+def make_images(version: Version, half: bool, report: Report) -> list[MappedRows]:
+    """Make the images of a version, and map them; they stay in memory where no folder can be written."""
     files = files_of(version)
     absent = absent_of(files)
     for folder in folders_of(version, half):
@@ -139,7 +146,7 @@ def found_images(version: Version, half: bool, report: Report) -> list[MappedRow
 
 
 def mapped(version: Version, folder: Path) -> list[MappedRows]:
-    """Map the images that a folder has of a version.
+    """Map the images that a folder has of a version, verified.
 
     Raises:
         OSError: one cannot be read.
@@ -150,7 +157,7 @@ def mapped(version: Version, folder: Path) -> list[MappedRows]:
         if any(column.table == table.name for one in found for column in one.layout.columns):
             continue
         path = folder / file_name(table.name if found else None)
-        layout, memory = opened(path)
+        layout, memory = verified(path)
         Image(memory)  # raises the problem
         if layout.training != training_of(version) or table.name not in {column.table for column in layout.columns}:
             raise ValueError("it is of another training")

@@ -15,7 +15,6 @@ seed 0, that of the header of its 4096 bytes with zeros in its own place. platfo
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import mmap
@@ -29,6 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...warehouse.mapped import content_of
+from ...warehouse.stored import read_at
 from ..errors import ModelError
 from ..ps._native import hash_bytes, place_two_choice
 from ..ps.messages import Keys
@@ -96,7 +97,7 @@ class RowsLayout(NamedTuple):
 
     @property
     def size(self) -> int:
-        return self.checks_at + -(-(self.checks_at - PAGE) // BLOCK) * 8
+        return self.checks_at + num_blocks(self) * 8
 
     @property
     def header(self) -> bytes:
@@ -201,23 +202,31 @@ def in_memory(layout: RowsLayout, keys: Keys, place: NDArray[np.int64], fill: Fi
 
 
 def opened(path: Path) -> tuple[RowsLayout, Bytes]:
-    """Map a file of rows; what is behind its header is not read.
+    """Read a file of rows into memory, or map it where it is large; its checksums but the header's are not compared.
 
     Raises:
         OSError: it cannot be read.
         ValueError: its header is damaged, or it is cut off.
     """
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size < PAGE:
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < PAGE or size != layout_of(read_at(file.fileno(), PAGE, 0)).size:
             raise ValueError("it is cut off")
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    for advice in ("MADV_HUGEPAGE", "MADV_WILLNEED"):
-        with contextlib.suppress(AttributeError, OSError):  # where the kernel knows no such thing
-            mapped.madvise(getattr(mmap, advice))
-    layout = layout_of(mapped[:PAGE])
-    if len(mapped) != layout.size:
-        raise ValueError("it is cut off")
-    return layout, np.frombuffer(mapped, np.uint8)
+        memory = content_of(file, size, ("MADV_HUGEPAGE", "MADV_WILLNEED"))
+    return layout_of(memory[:PAGE].tobytes()), memory
+
+
+def verified(path: Path) -> tuple[RowsLayout, Bytes]:
+    """Open a file of rows, and compare all its checksums; raise as `opened`, and ValueError where a block is damaged."""
+    layout, memory = opened(path)
+    if (block := next(damaged(layout, memory, range(num_blocks(layout))), None)) is not None:
+        raise ValueError(f"its block {block} has another checksum than the one written")
+    return layout, memory
+
+
+def num_blocks(layout: RowsLayout) -> int:
+    """Return how many blocks have checksums."""
+    return -(-(layout.checks_at - PAGE) // BLOCK)
 
 
 def layout_of(header: bytes) -> RowsLayout:

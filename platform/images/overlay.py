@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ps._native import Image
 from ..ps.messages import OFFERED, Keys
-from .image import ImageWeights, MappedRows, Report, folders_of, found_images, images_of
+from .image import ImageWeights, MappedRows, Report, folders_of, found_images, make_images
 from .layout import Bytes, in_memory, placed
 from .tables import Floats, fill_from, floats_of, training_of, unseen
 
@@ -23,12 +23,16 @@ MOST_SHARE = 0.1
 
 def weights_of(version: Version, half: bool, bases: Sequence[MappedRows], report: Report) -> ImageWeights:
     """Return the parameters of a version: from images that are there, over the images of another one, or from its own."""
-    if (found := ready(version, half, bases, report)) is not None:
-        return found
+    found = ready(version, half, bases, report)
+    return made(version, half, bases, report) if found is None else found
+
+
+def made(version: Version, half: bool, bases: Sequence[MappedRows], report: Report) -> ImageWeights:
+    """Return the parameters of a version that is not ready: over the images of another one, or from images that are made."""
     overs = overs_of(version, bases) if bases else None
     if overs is not None:
         return ImageWeights(version, bases, overs)
-    images = images_of(version, half, report)
+    images = make_images(version, half, report)
     return ImageWeights(version, images, [None] * len(images))
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...warehouse.durable import creating
+from ...warehouse.mapped import Identity
 from ..errors import DataError, StatementError, Subject, suggestion
-from ..objects import stamp
 from ..ps.keys import feature_keys
 from ..spark_types import is_category, spark_type
 
@@ -74,7 +74,7 @@ class ItemFile:
             DataError: the file is gone or damaged.
         """
         try:
-            return items_in(self.path, stamp(self.path))
+            return items_in(self.path, Identity.of(Path(self.path).stat()))
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"The items in {self.path} cannot be read: {error}. Train again.") from error
 
@@ -85,11 +85,11 @@ class ItemFile:
 
 
 @functools.lru_cache(maxsize=2)
-def items_in(path: str, written: object) -> ItemRows:
+def items_in(path: str, written: Identity) -> ItemRows:
     """Return the items of a file, which stay in memory.
 
     Args:
-        written: its size and time.
+        written: which file it was, and of when.
     """
     return ItemRows(pa.ipc.open_file(pa.memory_map(path)).read_all())
 

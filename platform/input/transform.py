@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import StatementError
+from ..engines.row_expressions import is_row_expression
+from ..errors import ModelError, StatementError
 from ..quoting import quoted
 
 ROWS = "xpsql_input"
@@ -47,10 +48,20 @@ class Transform:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any] | None) -> Transform | None:
-        """Return the list in a manifest; None without one."""
+        """Return the list in a manifest; None without one.
+
+        Raises:
+            ModelError: an item is no expression of one row: no training writes it, and it might read what a reader's rows do
+                not have.
+        """
         if entry is None:
             return None
         items = tuple(Item(item["name"], item["sql"], tuple(item["reads"])) for item in entry["items"])
+        if (wrong := next((item for item in items if not is_row_expression(item.sql)), None)) is not None:
+            raise ModelError(
+                f"The manifest's TRANSFORM is damaged: {wrong.name} must be an expression of one row, got {wrong.sql!r}. "
+                "Restore the manifest from a backup, or TRAIN again."
+            )
         left_out = entry["left_out"]
         return cls(entry["text"], items, None if left_out is None else tuple(left_out), dict(entry["types"]))
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from ...warehouse.dense import copy_dense
 from ...warehouse.durable import storing
-from ...warehouse.manifest import FILE
+from ...warehouse.manifest import FILE, read_json
 from ...warehouse.version import Version
 from ..engines.base import WriteFile
 from ..engines.parquet import row_groups
@@ -29,6 +28,8 @@ MANIFEST = "_manifest.json"
 DENSE = "_dense"
 PACKAGE = "_package"
 TREE = "_tree"
+EXPORTS, ROWS, VECTORS = "exports", "rows", "vectors"
+"""A field of the manifest beside an export, what the export is of; ROWS where it has none."""
 
 
 def export_table(version: Version, engine: Engine, table: str, replace: bool, format: str) -> int:
@@ -50,10 +51,10 @@ def export_files(version: Version, engine: Engine, target: Target, format: str, 
     readers of folders of files skip names that begin with `_`.
 
     Raises:
-        ModelError: the folder holds something else than an export, or one of another format that is not to be replaced, or
-            cannot be written.
+        ModelError: the folder holds something else than an export, or one of another model or format that is not to be
+            replaced, or cannot be written.
     """
-    with writing(version, target, format, replace) as (draft, write):
+    with writing(version, target, ROWS, format, replace) as (draft, write):
         with storing(draft):
             copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
         version.copy("package", draft / PACKAGE)
@@ -63,30 +64,93 @@ def export_files(version: Version, engine: Engine, target: Target, format: str, 
 
 
 @contextmanager
-def writing(version: Version, target: Target, format: str, replace: bool) -> Iterator[tuple[Path, WriteFile]]:
+def writing(version: Version, target: Target, of: str, format: str, replace: bool) -> Iterator[tuple[Path, WriteFile]]:
     """Give an empty folder with the version's manifest, and what writes a file of a format; at the end it is the target.
+
+    Args:
+        of: ROWS or VECTORS.
 
     Raises:
         ModelError: see export_files.
     """
     chosen = next(f for f in FORMATS if f.name == format)
-    _check_free(target, chosen, replace)
+    _check_free(target, Exported(version.manifest.model, of, format), replace)
     with target.replacing(last=MANIFEST) as draft:
+        named = {"model": version.manifest.model, "version": version.number, EXPORTS: of}
+        text = json.dumps(read_json(version.folder / FILE) | named, indent=1) + "\n"
         with storing(draft):
-            shutil.copyfile(version.folder / FILE, draft / MANIFEST)
+            (draft / MANIFEST).write_text(text, encoding="utf-8")
         yield draft, chosen.write
 
 
-def _check_free(target: Target, chosen: Format, replace: bool) -> None:
-    """Require that nothing is lost when a folder is replaced, and that readers of its format still find it."""
-    names = target.names()
-    if names and MANIFEST not in names:
-        raise ModelError(f"{target} exists and is no export of a model. Choose another path, or remove it.")
-    others = [f.name for f in FORMATS if f is not chosen and any(fnmatchcase(name, f"part-*.{f.name}") for name in names or ())]
-    if others and not replace:
-        raise ModelError(
-            f"{target} has an export as {others[0]}. Choose another path, or use FORMAT {chosen.name} WITH (replace = true)."
-        )
+def _check_free(target: Target, new: Exported, replace: bool) -> None:
+    """Require that nothing is lost when a folder is replaced, and that readers of what was there still find it."""
+    if not (names := target.names()):
+        return
+    parts = {f.name: {name for name in names if fnmatchcase(name, f"part-*.{f.name}")} for f in FORMATS}
+    found = exported(target, MARKER)
+    check_no_more(target, names - {MANIFEST, DENSE, PACKAGE, TREE}.union(*parts.values()))
+    others = [name for name, own in parts.items() if own and name != new.format]
+    had = Exported(found["model"], found.get(EXPORTS, ROWS), next(iter(others), new.format))
+    check_replaced(target, had, new, replace)
+
+
+class Marker(NamedTuple):
+    """A file, a JSON object, that every export of a kind has: a field of it that others of its name lack, and the kind."""
+
+    file: str
+    field: str
+    kind: str
+
+
+MARKER = Marker(MANIFEST, "algorithm", "export of a model as parquet, csv or json")
+
+
+def exported(target: Target, marker: Marker) -> dict[str, Any]:
+    """Return what the marker of an export says, in a folder that is to be replaced.
+
+    Raises:
+        ModelError: it is no export of that kind.
+    """
+    try:
+        values = dict(json.loads(target.read(marker.file)))
+        found = isinstance(values["model"], str) and marker.field in values
+        problem: Exception | None = None
+    except (OSError, ValueError, KeyError, TypeError, ModelError) as error:
+        found, problem = False, error
+    if not found:
+        raise ModelError(f"{target} exists and is no {marker.kind}. Choose another path, or remove it.") from problem
+    return values
+
+
+def check_no_more(target: Target, more: Collection[str]) -> None:
+    """Refuse a folder that has more than an export.
+
+    Raises:
+        ModelError: says what.
+    """
+    if more:
+        raise ModelError(f"{target} has more than an export: {', '.join(sorted(more))}. Choose another path, or remove that.")
+
+
+class Exported(NamedTuple):
+    """What an export is: of which model, of `rows` or `vectors`, as which format."""
+
+    model: str
+    of: str
+    format: str
+
+
+def check_replaced(target: Target, had: Exported, new: Exported, replace: bool) -> None:
+    """Refuse to put an export in the place of another one, unless that is to be replaced.
+
+    Raises:
+        ModelError: says what it is.
+    """
+    if replace or had == new:
+        return
+    what = f"of model {had.model}" if had.model != new.model else f"of {had.of}" if had.of != new.of else f"as {had.format}"
+    raise ModelError(f"{target} has an export {what}. Choose another path, or use FORMAT {new.format} WITH (replace = true).")
 
 
 def write_parquet(path: Path, rows: pa.RecordBatchReader) -> int:

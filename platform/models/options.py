@@ -16,6 +16,7 @@ from ..input.transform import Transform
 from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
 from ..training.plan import Settings
+from ..training.recipe import options_in
 
 if TYPE_CHECKING:
     from ...algorithms.base import Layout
@@ -41,7 +42,9 @@ def options_of(manifest: Manifest) -> pa.Table:
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
-    yield from of_part("USING", ALGORITHM, manifest.algorithm, columns_from(manifest).layout)
+    yield from of_part(
+        "USING", ALGORITHM, PartEntry(manifest.algorithm.name, options_in(manifest)), columns_from(manifest).layout
+    )
     for operator in manifest.operators:
         yield from of_part("OPERATORS", OPERATOR, operator)
         if operator.on:

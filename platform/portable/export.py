@@ -35,6 +35,7 @@ from ..images.overlay import changed_keys, same_tables
 from ..images.tables import FileOfTables, absent_of, files_of, training_of
 from ..input.columns import columns_from
 from ..input.scaling import Scales, moments_in
+from ..models.exports import ROWS, Exported, Marker, check_no_more, check_replaced, exported
 from ..ps._native import Image
 from ..scoring.kept import scorer_of
 from ..training.recipe import algorithm_of
@@ -53,6 +54,7 @@ SERVING, ONNX = "serving", "onnx"
 FORMAT = Subject("FORMAT")
 GRAPHS = {SERVING: "dense.onnx", ONNX: "model.onnx"}
 PARITY = "parity.parquet"
+MARKER = Marker(FILE, "sha256", f"export as {SERVING} or {ONNX}")
 
 
 class PortableModel:
@@ -201,7 +203,7 @@ def export_portable(
         kind: SERVING or ONNX.
         half: rows are float16.
         parity: the query of rows to compare; "" for that of the training.
-        replace: an export of the other kind.
+        replace: an export of another model, or of the other kind.
         base: of whose rows only those are written that differ; None for all.
 
     Raises:
@@ -209,7 +211,7 @@ def export_portable(
             compare cannot be read.
         ModelError: the folder holds something else, a graph cannot be made, or it gives other predictions.
     """
-    check_free(target, kind, replace)
+    check_free(target, version.manifest.model, kind, replace)
     check_inside(algorithm_of(version.manifest), version.manifest.algorithm.name, kind)
     what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
     bases = [] if base is None else images_of(base, half, unheard)
@@ -272,18 +274,14 @@ def check_inside(algorithm: Algorithm, name: str, kind: str) -> None:
         )
 
 
-def check_free(target: Target, kind: str, replace: bool) -> None:
+def check_free(target: Target, model: str, kind: str, replace: bool) -> None:
     """Require that nothing is lost when a folder is replaced.
 
     Raises:
-        ModelError: it holds something else than an export as `kind`.
+        ModelError: it holds something else than an export of a model as `kind`.
     """
-    if not target.names():
+    if not (names := target.names()):
         return
-    try:
-        found = json.loads(target.read(FILE))["kind"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        message = f"{target} exists and is no export as {SERVING} or {ONNX}. Choose another path, or remove it."
-        raise ModelError(message) from error
-    if found != kind and not replace:
-        raise ModelError(f"{target} has an export as {found}. Choose another path, or use FORMAT {kind} WITH (replace = true).")
+    found = exported(target, MARKER)
+    check_no_more(target, names - {FILE, READY, *found["sha256"]})
+    check_replaced(target, Exported(found["model"], ROWS, found["kind"]), Exported(model, ROWS, kind), replace)

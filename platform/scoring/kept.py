@@ -8,6 +8,9 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...warehouse.manifest import FILE
+from ...warehouse.mapped import Identity
+from ...warehouse.rows import reading
 from .scorer import Padding, Pull, Scorer, SumsScorer, sums_of_version
 from .weights import Weights
 
@@ -18,7 +21,7 @@ MOST_SCORERS = 8
 MOST_FLOATS = 1 << 24
 """The weights of all cached scorers: 64 MiB. A larger version is loaded anew by each statement."""
 
-Key = tuple[str, str, str, tuple[tuple[str, Path], ...]]
+Key = tuple[Identity, str, str, tuple[tuple[str, Path], ...]]
 
 
 def scorer_of(version: Version, pull: Pull, sizes: Padding | None = None) -> Scorer:
@@ -54,9 +57,12 @@ class Scorers:
 
 
 def key_of(version: Version) -> Key:
-    """Return a key that distinguishes a version from a later one of the same number, made after it was dropped."""
+    """Return a key that distinguishes a version from a later one of the same number, made after it was dropped, and from a copy
+    of it that took its place."""
     manifest = version.manifest
-    return str(version.folder), manifest.training, str(manifest.finished), version.replaced
+    with reading(version.folder / FILE):
+        identity = Identity.of((version.folder / FILE).stat())
+    return identity, manifest.training, str(manifest.finished), version.replaced
 
 
 def floats_of(version: Version) -> int:

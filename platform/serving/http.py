@@ -131,7 +131,7 @@ class Service:
         if path == "/v2":
             return json_response(200, {"name": "xpsql", "version": version("xpsql"), "extensions": list(EXTENSIONS)})
         if path == "/metrics":
-            text = self._requests.text(self._served.all(), self._served.failures)
+            text = self._requests.text(self._served.all(), self._served.failures, self._served.failing)
             return Response(200, {"content-type": METRICS}, text.encode())
         raise RequestError(404, "There is nothing here. Try /v1/models/<model>:predict, /v2/models/<model> or /metrics.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from .loaded import Loaded
@@ -34,11 +34,11 @@ class Requests:
                 self._latencies.setdefault(model, [0] * (len(BUCKETS) + 1))[bisect_left(BUCKETS, seconds)] += 1
                 self._seconds[model] += seconds  # type: ignore[assignment]  # a Counter adds floats as well
 
-    def text(self, loaded: Iterable[Loaded], failures: Mapping[str, int]) -> str:
+    def text(self, loaded: Iterable[Loaded], failures: Mapping[str, int], failing: Callable[[Loaded], bool]) -> str:
         """Return all counts, and which versions are served, in Prometheus' text format."""
         served = list(loaded)
         with self._lock:
-            lines = [*self._counted(), *versions(served, failures)]
+            lines = [*self._counted(), *versions(served, failures, failing)]
         return "\n".join(lines) + "\n"
 
     def _counted(self) -> Iterator[str]:
@@ -58,7 +58,7 @@ class Requests:
             yield f'xpsql_request_seconds_count{{model="{escaped(model)}"}} {total}'
 
 
-def versions(served: Iterable[Loaded], failures: Mapping[str, int]) -> Iterator[str]:
+def versions(served: Iterable[Loaded], failures: Mapping[str, int], failing: Callable[[Loaded], bool]) -> Iterator[str]:
     served, now = list(served), datetime.now(UTC)
     yield from head("xpsql_model_version", "gauge", "The version that is served.")
     yield from (f'xpsql_model_version{{model="{escaped(one.model)}"}} {one.number}' for one in served)
@@ -70,6 +70,10 @@ def versions(served: Iterable[Loaded], failures: Mapping[str, int]) -> Iterator[
     yield from head("xpsql_model_load_failures_total", "counter", "Polls of the warehouse that failed.")
     for one in served:
         yield f'xpsql_model_load_failures_total{{model="{escaped(one.model)}"}} {failures.get(one.model.lower(), 0)}'
+    yield from head(
+        "xpsql_model_load_failing", "gauge", "1 while the version to serve cannot be loaded, and the last one stays."
+    )
+    yield from (f'xpsql_model_load_failing{{model="{escaped(one.model)}"}} {int(failing(one))}' for one in served)
 
 
 def head(name: str, kind: str, help: str) -> tuple[str, str]:

@@ -108,6 +108,10 @@ class Served:
             raise RequestError(404, f"Version {number} of model {loaded.model} is not served; version {loaded.number} is.")
         return loaded
 
+    def failing(self, loaded: Loaded) -> bool:
+        """Return whether another version should be served in a model's place, and cannot be loaded."""
+        return loaded.model.lower() in self._failed
+
     def remember(self, loaded: Loaded, replay: Replay) -> None:
         """Keep a request that was answered, for the next version of its model."""
         self._recent[loaded.model.lower()].append(replay)
@@ -119,6 +123,7 @@ class Served:
             try:
                 damaged = self._damage(loaded)
                 if damaged is None and self._is_current(loaded):
+                    self._failed.pop(key, None)
                     continue
                 fresh = self._load(loaded.model, () if damaged else loaded.weights.bases)
                 self._read(fresh)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .. import parts
 from ..engines.spark_sql.passage import Passage
+from ..engines.targets import check_place
 from ..errors import OptionError, Position, StatementError, Subject
 from ..input.roles import LABEL, SHARE, VECTORS
 from ..options import Value, parse
@@ -331,13 +332,12 @@ def use(kind: parts.PartKind, given: Given) -> Use:
 def settings(given: Mapping[str, Value]) -> Settings:
     """Return the settings of WITH, checked and with defaults filled in."""
     settings = parse(Settings, given, Subject("WITH"))
-    for subject, pairs, example in (
-        (SHARE, settings.share, "pairs of slots: share = (history AS item)"),
-        (VECTORS, settings.vectors, "slots and vectors: vectors = (image IN images)"),
-    ):
+    share, vectors = "pairs of slots: share = (history AS item)", "slots and vectors: vectors = (image IN images)"
+    for subject, pairs, example in ((SHARE, settings.share, share), (VECTORS, settings.vectors, vectors)):
         if not all(isinstance(pair, tuple) and [*map(type, pair)] == [str, str] for pair in pairs):
-            assert subject.option is not None
-            raise OptionError(f"{subject} expects {example}.", given[subject.option].position, subject)
+            raise OptionError(f"{subject} expects {example}.", given[subject.option or ""].position, subject)
+    if (place := given.get("checkpoint_path")) is not None and place.position is not None:
+        check_place(str(place.value), "The place of checkpoint_path", place.position)
     return settings
 
 

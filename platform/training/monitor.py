@@ -266,16 +266,15 @@ class Monitor:
             opened: the windows that are open, as far as they are known.
         """
         with self._lock:
-            validated = tuple(self.validations.passes)
-            lines, windows = (as_lines(finished), as_lines(self._counted)), tuple(self.windows.values())
-            return DriverState(
-                *lines, self.metrics.tallies(), windows, tuple(opened), self.passes.examples, self.seconds, validated, self.kept
-            )
+            validated, passes, tallies = tuple(self.validations.passes), self.passes, self.metrics.tallies()
+            lines, windows = (as_lines(finished), as_lines(self._counted)), (tuple(self.windows.values()), tuple(opened))
+            done, seconds = passes.examples, self.seconds
+            return DriverState(*lines, tallies, *windows, done, seconds, validated, self.kept, passes.later)
 
     def go_on(self, driver: DriverState) -> None:
         """Restore the state of a checkpoint."""
         with self._lock:
-            self.passes.go_on(driver.tallies, driver.examples)
+            self.passes.go_on(driver.tallies, driver.examples, driver.later)
             self.windows = {window.key: window for window in driver.windows}
             self._counted = from_lines(driver.counted)
             self._restore(driver)

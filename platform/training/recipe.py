@@ -281,6 +281,17 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
         raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS) from error
 
 
+def options_in(manifest: Manifest) -> dict[str, Any]:
+    """Return the options of a trained version's algorithm, as given then.
+
+    Raises:
+        ModelError: no training writes such options.
+    """
+    options = dict(manifest.algorithm.options)
+    parts.ALGORITHM.find(manifest.algorithm.name, None).check_carried(options)
+    return options
+
+
 def algorithm_of(manifest: Manifest) -> Algorithm:
     """Make the algorithm of a trained version.
 
@@ -288,7 +299,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
         StatementError: its package is not installed, or its options have changed.
     """
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
-    options = parts.ALGORITHM.options(part, written(manifest.algorithm.options))
+    options = parts.ALGORITHM.options(part, written(options_in(manifest)))
     return make_algorithm(part, options, columns_from(manifest).layout)
 
 

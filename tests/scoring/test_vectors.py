@@ -52,7 +52,7 @@ def test_the_product_of_what_is_exported_is_the_score(session: xpsql.Session, tm
         assert row["score"] == pytest.approx(np.dot(own[row["user"]], items[row["item"]]), abs=1e-5)
 
 
-def test_a_delta_leads_from_an_export_to_the_next(session: xpsql.Session, spark: SparkSession) -> None:
+def test_a_delta_leads_from_an_export_to_the_next(session: xpsql.Session, spark: SparkSession, tmp_path: Path) -> None:
     some = "(SELECT DISTINCT item, kind FROM log WHERE item > 0)"
     session.sql(f"EXPORT MODEL m VERSION 1 VECTORS OF ITEMS {some} TO TABLE earlier")
     later = "(SELECT DISTINCT item, kind FROM log WHERE item < 11)"
@@ -71,7 +71,7 @@ def test_a_delta_leads_from_an_export_to_the_next(session: xpsql.Session, spark:
     assert 0 in read(session, "(SELECT * FROM delta WHERE NOT deleted)")
     with xpsql.connect(session.models.warehouse, spark, SilentReporter()) as there:
         text = "EXPORT MODEL m VERSION 1 VECTORS OF ITEMS (SELECT * FROM VALUES (3, 'k0') AS t(item, kind)) TO '{}' FORMAT json"
-        paths = [Path(session.models.warehouse) / name for name in ("here", "there")]
+        paths = [tmp_path / name for name in ("here", "there")]
         for one, path in zip((session, there), paths, strict=True):
             one.sql(text.format(path))
         here, other = (b"".join(p.read_bytes() for p in sorted(path.glob("part-*.json"))) for path in paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +21,7 @@ from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.loaded import Loaded
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
+from xpsql.warehouse import mapped
 from xpsql.warehouse.catalog import Catalog
 from xpsql.warehouse.version import Version
 
@@ -167,16 +168,69 @@ def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(tmp_path: Pa
     assert problems == []
 
 
-def test_an_image_that_is_damaged_while_it_is_served_is_made_again(own: xpsql.Session) -> None:
+def cut(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(100)
+
+
+def overwritten(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(bytes(400))
+
+
+def test_a_small_image_is_served_from_memory_whatever_happens_to_its_file(own: xpsql.Session) -> None:
     reported: list[str] = []
     served = Served(own.models, ["m"], None, reported.append)
     client = Client(Service(served, RequestLimits(), None, None, failing))
     rows = {"instances": [{"x": str(x)} for x in range(8)]}
     wanted = client.predict(rows, "m")
     (path,) = (own.models.version("m").folder / "serving").iterdir()
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(bytes(400))
+    for damage in (overwritten, cut, Path.unlink):
+        damage(path)
+        served.refresh()
+        assert (client.predict(rows, "m"), reported) == (wanted, [])
+
+
+@pytest.mark.parametrize("damage", [overwritten, cut])
+def test_a_damaged_image_is_made_again_before_it_is_used(own: xpsql.Session, damage: Callable[[Path], None]) -> None:
+    rows = {"instances": [{"x": str(x)} for x in range(8)]}
+    found, reported = [], list[str]()
+    for _ in range(3):
+        client = Client(Service(Served(own.models, ["m"], None, reported.append), RequestLimits(), None, None, failing))
+        found.append(client.predict(rows, "m"))
+        (path,) = (own.models.version("m").folder / "serving").iterdir()
+        damage(path)
+    assert found[1:] == found[:-1]
+    assert [line.startswith(f"The image {path.parent} cannot be used and is made again: ") for line in reported] == [True] * 2
+
+
+def test_a_large_image_that_is_cut_off_while_it_is_served_is_made_again(
+    own: xpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "MAPPED_BYTES", 0)
+    reported: list[str] = []
+    served = Served(own.models, ["m"], None, reported.append)
+    client = Client(Service(served, RequestLimits(), None, None, failing))
+    rows = {"instances": [{"x": str(x)} for x in range(8)]}
+    wanted = client.predict(rows, "m")
+    (path,) = (own.models.version("m").folder / "serving").iterdir()
+    cut(path)
+    served.refresh()
+    assert (client.predict(rows, "m"), reported) == (wanted, [f"The image {path} is damaged and is made again."])
+
+
+def test_a_large_image_that_is_damaged_while_it_is_served_is_made_again(
+    own: xpsql.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "MAPPED_BYTES", 0)
+    reported: list[str] = []
+    served = Served(own.models, ["m"], None, reported.append)
+    client = Client(Service(served, RequestLimits(), None, None, failing))
+    rows = {"instances": [{"x": str(x)} for x in range(8)]}
+    wanted = client.predict(rows, "m")
+    (path,) = (own.models.version("m").folder / "serving").iterdir()
+    overwritten(path)
     assert client.predict(rows, "m") != wanted
     served.refresh()
     assert (client.predict(rows, "m"), reported) == (wanted, [f"The image {path} is damaged and is made again."])

@@ -52,7 +52,7 @@ CASES = {
     "RESUME": Case((), "RESUME MODEL m", CHECKPOINTED.replace("WITH (", "WITH (passes = 2, ", 1)),
     "TRAIN OR REPLACE": Case((TRAIN,), TRAIN.replace("TRAIN", "TRAIN OR REPLACE", 1)),
     "CONTINUE": Case((TRAIN,), f"CONTINUE MODEL m {LEARNS}"),
-    "EXPORT": Case((TRAIN,), "EXPORT MODEL m TO '{warehouse}/exported' FORMAT parquet"),
+    "EXPORT": Case((TRAIN,), "EXPORT MODEL m TO '{warehouse}-exported' FORMAT parquet"),
     "DROP a version": Case((TRAIN, f"CONTINUE MODEL m {LEARNS}"), "DROP MODEL m VERSION 1"),
     "DROP": Case((TRAIN,), "DROP MODEL m"),
 }

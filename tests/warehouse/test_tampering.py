@@ -202,7 +202,7 @@ def test_a_damaged_model_is_listed_and_the_others_are_as_they_were(session: xpsq
     shutil.copytree(session.models.folder / "m", session.models.folder / "n")
     (session.models.folder / "n" / "v1" / "manifest.json").write_bytes(b"\0" * 100)
     found = session.sql("SHOW MODELS").arrow().to_pylist()
-    assert [(row["name"], row["version"], row["status"]) for row in found] == [("m", 1, "ready"), ("n", None, "damaged")]
+    assert [(row["name"], row["version"], row["status"]) for row in found] == [("m", 1, "ready"), ("n", 1, "damaged")]
     (row,) = session.sql("SHOW VERSIONS OF MODEL n").arrow().to_pylist()
     assert row["status"] == "damaged"
     assert "manifest.json is damaged" in row["error"]

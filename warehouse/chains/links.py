@@ -129,11 +129,11 @@ def read_known(folder: Path, name: str) -> Manifest:
     found = (folder / name).stat()
     if abs(time.time() - found.st_mtime) < SETTLED_SECONDS:  # it may change again within a tick of the filesystem's clock
         return read_manifest(folder, name)
-    return _read(folder, name, found.st_ino, found.st_mtime_ns, found.st_size)
+    return _read(folder, name, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size))
 
 
 @functools.lru_cache(2048)
-def _read(folder: Path, name: str, inode: int, modified: int, size: int) -> Manifest:
+def _read(folder: Path, name: str, identity: tuple[int, ...]) -> Manifest:
     return read_manifest(folder, name)
 
 

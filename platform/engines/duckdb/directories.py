@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ from ...spark_types import quoted
 from ..spark_sql.tree import InsertDirectory
 from ..targets import Target
 from ..waiting import awaited
-from .files.paths import literal, visible
+from .files.paths import literal
 from .translation import INSTANT, make_macros, string_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ISO = "%Y-%m-%dT%H:%M:%S.%gZ"
+LEFT = re.compile(r"part-.*|_SUCCESS|_(committed|started)_\d+|\..*\.crc")
 OPTIONS = {"parquet": {}, "csv": {"header": "false", "sep": ",", "nullvalue": ""}, "json": {}}
 
 
@@ -61,8 +63,11 @@ def checked(statement: InsertDirectory) -> dict[str, str]:
 
 
 def is_part(name: str) -> bool:
-    """Return whether a statement like this one leaves a file of this name."""
-    return bool(name) and (name.startswith("part-") or not visible(Path(name)))
+    """Return whether a statement like this one, here or on Spark, leaves a file of this name.
+
+    Other names with _ mark folders of other kinds: an export of a model, a table of the warehouse or of Delta.
+    """
+    return LEFT.fullmatch(name) is not None
 
 
 def copy(connection: DuckDBPyConnection, sql: str, path: Path, format: str, options: dict[str, str]) -> None:

@@ -28,6 +28,7 @@ from .calls import RewrittenStatement, sent
 from .failures import explained
 from .files import SparkFiles, pattern
 from .frames import collected, counted, described, schema_of, streamed
+from .places import check_places
 from .plans import reading_of
 from .start import check_running
 from .tables import SparkTables
@@ -74,6 +75,7 @@ class SparkEngine:
                 return partitions
             if self._tables.run(statement):
                 return None
+            check_places(statement)
             self._tables.prepare(statement)
             frame = self.spark.sql(text.text)
             return collected(frame) if frame.columns else None

@@ -1,4 +1,4 @@
-"""Side tables: vectors with ids as memory-mapped files, and which of them the features of a batch have.
+"""Side tables: vectors with ids as files that stay open, and which of them the features of a batch have.
 
 values.f32        float32[n, elements]
 keys-<s>.u64      uint64[n], the keys of the ids as values of the slot with number s, ascending
@@ -7,7 +7,9 @@ places-<s>.i32    int32[n], the vector of each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +18,14 @@ from numpy.typing import NDArray
 
 from ....algorithms.chunk import Chunk
 from ....algorithms.inputs import SideSlots, SideVectors
+from ....warehouse.mapped import Bytes, verified
+from ....warehouse.rows import reading
+from ....warehouse.stored import FileEntry, VersionFile, sealed, sums_of
 from ...errors import ModelError
 from ...ps.compiled.ladder import Ladder
 
 VALUES = "values.f32"
+NAMES = re.compile(r"values\.f32|keys-\d+\.u64|places-\d+\.i32")
 NONE, LACKING, FIRST = 0, 1, 2
 """Codes: of features whose slots have no vectors, of features that lack theirs, and of the first vector."""
 
@@ -36,6 +42,7 @@ class Side:
         hidden: units of the network that they go through.
         elements: of each vector; 0 until they have been read.
         folder: where they are; "" until then.
+        files: as the manifest lists them, by name; empty where none does.
     """
 
     name: str
@@ -43,6 +50,7 @@ class Side:
     hidden: tuple[int, ...]
     elements: int = 0
     folder: str = ""
+    files: Mapping[str, FileEntry | None] = field(default_factory=dict, compare=False)
 
     @property
     def layout(self) -> SideSlots:
@@ -58,13 +66,14 @@ def places_file(slot: int) -> str:
     return f"places-{slot}.i32"
 
 
-def mapped(folder: Path, slot: int) -> tuple[NDArray[np.uint64], Codes]:
-    """Return the keys of ids as values of a slot, and the vector of each."""
-    return np.memmap(folder / keys_file(slot), np.uint64, "r"), np.memmap(folder / places_file(slot), np.int32, "r")
+def found_in(folder: Path) -> dict[str, FileEntry | None]:
+    """Return the files of vectors that no manifest lists, with the checksums that are beside them."""
+    own = (path for path in sorted(folder.glob("*")) if NAMES.fullmatch(path.name))
+    return {path.name: sealed(path) if sums_of(path).exists() else None for path in own}
 
 
 class SideTable:
-    """Vectors with ids, mapped into memory.
+    """Vectors with ids, verified against their checksums.
 
     Raises:
         ModelError: a file is missing or damaged.
@@ -74,15 +83,24 @@ class SideTable:
         folder = Path(side.folder)
         self.elements = side.elements
         self.ladder = Ladder()
+        files = side.files or found_in(folder)
+        found = dict[str, Bytes]()
+        for name, file in files.items():
+            with reading(folder / name):
+                found[name] = verified(VersionFile(folder / name, file))
         try:
-            self._values = np.memmap(folder / VALUES, np.float32, "r").reshape(-1, side.elements)
-            slots = [int(path.stem.partition("-")[2]) for path in folder.glob(keys_file("*"))]
-            self._keys = {slot: mapped(folder, slot) for slot in slots}
-        except (OSError, ValueError) as error:
-            message = (
-                f"The vectors {side.name} in {folder} cannot be read: {error}. Restore them from a backup, or TRAIN again."
-            )
-            raise ModelError(message) from error
+            self._values = found[VALUES].view(np.float32).reshape(-1, side.elements)
+            slots = sorted(int(name.partition("-")[2].partition(".")[0]) for name in found if name.startswith("keys-"))
+            self._keys = {
+                slot: (found[keys_file(slot)].view(np.uint64), found[places_file(slot)].view(np.int32)) for slot in slots
+            }
+        except (ValueError, KeyError) as error:
+            raise damaged(folder, f"{error} is missing or of another size") from error
+        for name, file in files.items():
+            if file is not None and file.rows and file.rows != len(self._values):
+                raise damaged(folder, f"{name} is of {file.rows:,} vectors, and {VALUES} has {len(self._values):,}")
+        for slot, (keys, places) in self._keys.items():
+            check_places(folder, slot, keys, places, len(self._values))
 
     def __len__(self) -> int:
         return len(self._values)
@@ -108,6 +126,18 @@ class SideTable:
             at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             codes[own] = np.where(keys[at] == wanted, places[at] + FIRST, LACKING)
         return SideCodes(self, codes)
+
+
+def check_places(folder: Path, slot: int, keys: NDArray[np.uint64], places: Codes, count: int) -> None:
+    """Refuse keys that are not ascending, and places of vectors that are not there."""
+    if len(keys) != len(places) or not (keys[1:] > keys[:-1]).all():
+        raise damaged(folder, f"{keys_file(slot)} must have ascending keys, as many as {places_file(slot)} has places")
+    if len(places) and not 0 <= int(places.min()) <= int(places.max()) < count:
+        raise damaged(folder, f"{places_file(slot)} names vectors that {VALUES} does not have")
+
+
+def damaged(folder: Path, why: str) -> ModelError:
+    return ModelError(f"The vectors in {folder} are damaged: {why}. Restore them from a backup, or TRAIN again.")
 
 
 class SideCodes(NamedTuple):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....warehouse.manifest import Manifest
-from ....warehouse.stored import VectorsEntry
+from ....warehouse.stored import FileEntry, VectorsEntry
 from ...engines.base import Engine
-from ...errors import StatementError
+from ...errors import ModelError, StatementError
 from ..columns import Columns
-from .table import Side
+from .table import VALUES, Side, keys_file, places_file
 from .writing import VECTORS, check_schema, length_of, write_side
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ....warehouse.files import Folders
     from ....warehouse.version import Version
 
@@ -78,12 +77,27 @@ def of_clause(name: str) -> Iterator[None]:
 
 
 def located(columns: Columns, manifest: Manifest, version: Folders) -> Columns:
-    """Return the columns with the locations of a version's vectors."""
+    """Return the columns with the locations of a version's vectors.
+
+    Raises:
+        ModelError: the manifest lists not all of their files.
+    """
     known = {vectors.name: vectors.elements for vectors in manifest.vectors}
-    sides = (
-        replace(side, elements=known[side.name], folder=str(version.vectors_of(side.name).absolute())) for side in columns.sides
-    )
-    return replace(columns, sides=tuple(sides))
+
+    def there(side: Side) -> Side:
+        folder, files = version.vectors_of(side.name), dict[str, FileEntry]()
+        if manifest.files is not None and folder == version.folder / "vectors" / side.name:
+            files = {Path(f.path).name: f for f in manifest.files if Path(f.path).parent == Path("vectors", side.name)}
+            numbers = columns.sources(side)
+            wanted = {VALUES, *map(keys_file, numbers), *map(places_file, numbers)}
+            if files.keys() != wanted:
+                raise ModelError(
+                    f"The manifest in {version.folder} is damaged: of the vectors {side.name} it must list "
+                    f"{', '.join(sorted(wanted))}, got {', '.join(sorted(files)) or 'none'}. Restore it from a backup."
+                )
+        return replace(side, elements=known[side.name], folder=str(folder.absolute()), files=files)
+
+    return replace(columns, sides=tuple(map(there, columns.sides)))
 
 
 def vectors_entries(given: Queries, columns: Columns, parent: Version | None) -> tuple[VectorsEntry, ...]:

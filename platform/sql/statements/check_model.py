@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ....warehouse.folders import UNREADABLE
 from ....warehouse.rows import reading
 from ...errors import ModelError
 from ..base import Statement
@@ -59,8 +60,8 @@ def rows_of(version: Version, alone: bool, seen: set[Path]) -> Iterator[dict[str
         seen: files checked so far, to which these are added.
     """
     manifest = version.manifest
-    if manifest.status == "damaged":
-        yield {"version": version.number, "file": "manifest.json", "state": DAMAGED, "reason": manifest.error}
+    if manifest.status in UNREADABLE:
+        yield {"version": version.number, "file": "manifest.json", "state": manifest.status, "reason": manifest.error}
     if manifest.status not in ("ready", "held"):
         return
     try:

@@ -14,6 +14,7 @@ from ...engines.spark_sql.lexer import tokenize
 from ...errors import StatementError
 from ...options import Value, written
 from ...training.plan import BASE_RATE, Plan
+from ...training.recipe import options_in
 from ...training.start import train
 from .. import clauses, inherited, once, streams
 from ..base import Statement
@@ -168,7 +169,7 @@ class Continue:
     def inherited(self, manifest: Manifest) -> frozenset[str]:
         """Return the parent's options of the algorithm that USING does not give."""
         given = self.clause("USING", clauses.Given(Value(manifest.algorithm.name), {})).options
-        return frozenset(manifest.algorithm.options.keys() - {name.lower() for name in given})
+        return frozenset(options_in(manifest).keys() - {name.lower() for name in given})
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""

@@ -47,14 +47,14 @@ class ExportOptions:
 class FileOptions:
     """The options of WITH for files."""
 
-    replace: bool = option(False, "replace an export of another format")
+    replace: bool = option(False, "replace an export of another model or format, or of vectors by one of rows")
 
 
 @dataclass(frozen=True)
 class PortableOptions:
     """The options of WITH for serving and onnx."""
 
-    replace: bool = option(False, "replace an export of another format")
+    replace: bool = option(False, "replace an export of another model or format")
     fp16: bool = option(False, "keep the floats of rows as 16 bits, which halves the file and changes predictions a little")
     parity: str = option("", "a query of rows to export with their predictions; '' for the training's query")
 
@@ -116,7 +116,7 @@ class ExportVectors:
     base: Passage | None
 
     def run(self, context: StatementContext) -> pa.Table:
-        from ...models.exports import writing
+        from ...models.exports import VECTORS, writing
         from ...models.vectors import vectors
 
         to, base = self.to, None if self.base is None else self.base.text
@@ -132,7 +132,7 @@ class ExportVectors:
                 rows = context.engine.write_table(target, query, to.options.replace, format)
             else:
                 target = str(to.target)
-                with writing(version, to.target, to.format, to.replace) as (draft, write):
+                with writing(version, to.target, VECTORS, to.format, to.replace) as (draft, write):
                     rows = context.engine.write_files(query, draft, f".{to.format}", write)
             return answer(version.manifest.model, version.number, rows, target, None)
 

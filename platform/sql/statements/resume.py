@@ -11,6 +11,7 @@ from ....warehouse.folders import newest_interrupted
 from ...engines.spark_sql.passage import Passage
 from ...options import Value, written
 from ...training.plan import Plan
+from ...training.recipe import options_in
 from ...training.resident.publish import Publish
 from .. import clauses, inherited, streams
 from ..base import Statement
@@ -51,7 +52,7 @@ def resumed(context: StatementContext, model: str, statement: str) -> Resume | N
 
 def plan_of(manifest: Manifest) -> Plan:
     """Return the plan of a training, from its manifest."""
-    algorithm = clauses.Given(Value(manifest.algorithm.name), written(manifest.algorithm.options))
+    algorithm = clauses.Given(Value(manifest.algorithm.name), written(options_in(manifest)))
     stream = None if manifest.stream is None else streams.stream_in(Query.of(Passage.of(manifest.query)))
     return Plan(
         statement=manifest.statement,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...ps.transport.codec import Codec
 from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
+from ..metrics.passes import PassTally
 from ..metrics.validations import Validated
 from ..metrics.windows import Window, WindowPart
 from ..row_files.saved import KeptPass, SavedRows, SavedShards
@@ -25,7 +26,23 @@ class DriverState(NamedTuple):
         seconds: of work so far.
         validated: the passes after which the validation rows were scored.
         kept: the rows of the best of them, written beside the version's; None where the last one is kept.
+        later: of the newest pass, all counted examples; None in the first one.
     """
+
+    finished: Lines
+    counted: Lines
+    tallies: tuple[Tally, ...]
+    windows: tuple[Window, ...]
+    open: tuple[WindowPart, ...]
+    examples: int
+    seconds: float
+    validated: tuple[Validated, ...] = ()
+    kept: KeptPass | None = None
+    later: PassTally | None = None
+
+
+class FormerState(NamedTuple):
+    """What a DriverState had before it had `later`."""
 
     finished: Lines
     counted: Lines
@@ -38,4 +55,6 @@ class DriverState(NamedTuple):
     kept: KeptPass | None = None
 
 
-DRIVER_STATE = Codec(DriverState, {WindowPart: "Seen", SavedShards: "Held", SavedRows: "Saved"})
+WRITTEN: dict[type[Any], str] = {WindowPart: "Seen", SavedShards: "Held", SavedRows: "Saved"}
+DRIVER_STATE = Codec(DriverState, WRITTEN)
+FORMER_STATE = Codec(FormerState, {**WRITTEN, FormerState: "DriverState"})

@@ -73,10 +73,17 @@ class PassMetrics:
         """Return the tallies of each pass that is kept."""
         return tuple(PassTally(number, metrics.tallies()) for number, metrics in self._passes.items())
 
-    def go_on(self, first: Sequence[Tally], examples: int) -> None:
-        """Go on from the tallies of the first pass, and the number of examples of all passes."""
+    @property
+    def later(self) -> PassTally | None:
+        """The tallies of the newest pass; None where that is the first."""
+        return PassTally(self.newest, self.latest.tallies()) if self.newest else None
+
+    def go_on(self, first: Sequence[Tally], examples: int, later: PassTally | None) -> None:
+        """Go on from the tallies of the first pass and of the newest, and the number of examples of all passes."""
         self._passes = {0: LabelMetrics.of(self._targets, [first])}
         self.newest, self.examples = 0, examples
+        if later is not None:
+            self._of(later.pass_number).take(later.tallies)
 
     def _of(self, pass_number: int) -> LabelMetrics:
         """Return the metrics of a pass; reports that come late for a finished pass count only as examples."""

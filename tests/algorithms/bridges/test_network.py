@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -260,3 +261,47 @@ def test_a_module_that_can_be_imported_is_carried_too(session: xpsql.Session) ->
     train(session, "module = 'tests.algorithms.bridges.plain', dim = 4")
     text = NETWORK.read_text(encoding="utf-8")
     assert session.models.version("m").manifest.algorithm.options["source"] == text
+
+
+EVIL = "from pathlib import Path\nPath('ran').write_text('x')\n"
+READERS = (
+    "SELECT * FROM ML.PREDICT(MODEL m, TABLE log)",
+    "SELECT * FROM ML.EVALUATE(MODEL m, TABLE log)",
+    "SELECT * FROM ML.EXPLAIN_PREDICT(MODEL m, TABLE log, 2)",
+    "SELECT * FROM ML.OPTIONS(MODEL m)",
+    "CONTINUE MODEL m AS SELECT * FROM log",
+    "CONTINUE MODEL m USING network (class = 'Net') AS SELECT * FROM log",
+    "EXPLAIN CONTINUE MODEL m AS SELECT * FROM log",
+    "EXPORT MODEL m TO 'away' FORMAT serving",
+    "RESUME MODEL m",
+)
+
+
+def test_no_file_or_module_is_read_that_a_manifest_names_and_no_statement_does(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(session, f"file = '{NETWORK}'")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "evil.py").write_text(Path(NETWORK).read_text(encoding="utf-8") + EVIL, encoding="utf-8")
+    path = tmp_path / "warehouse" / "models" / "m" / "v1" / "manifest.json"
+    sound = json.loads(path.read_text(encoding="utf-8"))
+    own = sound["algorithm"]["options"]
+    absent = [{name: value for name, value in own.items() if name != gone} for gone in ("source", "sha256")]
+    claims: list[dict[str, Any]] = [
+        *absent, {}, {"file": "evil.py"}, {"module": "evil"}, {"FILE": "evil.py"},
+        {"file": "evil.py", "source": None, "sha256": None},
+        {"file": "evil.py", "source": "", "sha256": digest("")}, {"file": "evil.py", "source": ["x"], "sha256": digest("x")},
+    ]  # fmt: skip
+    for options in claims:
+        for reader in READERS:
+            forget(monkeypatch)
+            status = "interrupted" if reader.startswith("RESUME") else "ready"
+            changed = {**sound, "status": status, "algorithm": {**sound["algorithm"], "options": options}}
+            path.write_text(json.dumps(changed), encoding="utf-8")
+            with pytest.raises(
+                xpsql.ModelError, match=r"no source text with its SHA-256|have not trusted it|what its hash says"
+            ):
+                session.sql(reader).arrow()
+    assert not (tmp_path / "ran").exists()
+    assert session.models.numbers("m") == [1]
