@@ -10,9 +10,11 @@ import pyarrow as pa
 from .base import Computed, Function
 from .bucketize import bucketize
 from .cross import cross
+from .csv_text import csv_cells, csv_rows
 from .features import clip, hash_bucket, ngrams, quantile_bounds
 from .hashes import feature_key, raw_id, xxhash64
 from .metrics import auc, auc_of, logloss, pcopc
+from .text_times import shifted_micros, text_days, text_micros, text_real
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,9 +32,24 @@ FUNCTIONS: tuple[Function, ...] = (
     logloss,
     pcopc,
 )
-COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of, raw_id)
+COMPUTED: tuple[Computed, ...] = (
+    xxhash64,
+    auc_of,
+    raw_id,
+    csv_cells,
+    csv_rows,
+    text_micros,
+    text_days,
+    text_real,
+    shifted_micros,
+)
 LACKED_BY_SPARK = (auc_of, raw_id)
-SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
+SQL_TYPES = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.list_(pa.string()): "VARCHAR[]",
+    pa.list_(pa.list_(pa.string())): "VARCHAR[][]",
+}
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:

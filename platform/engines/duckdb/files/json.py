@@ -31,7 +31,7 @@ def json_sql(
         columns = inferred(connection, f"read_json({arguments}, {whole})")
         columns = {name: kind for name, kind in columns.items() if name not in found.partitions}
     named = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
-    items = ", ".join(quoted(name) for name in [*columns, *found.partitions])
+    items = ", ".join([*map(quoted, columns), *found.added])
     return f"SELECT {items} FROM read_json({arguments}, records = true, columns = {{{named}}})"
 
 

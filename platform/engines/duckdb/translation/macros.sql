@@ -40,9 +40,24 @@ CREATE MACRO xpsql_try_integral(x) AS
     WHEN typeof(x) = 'VARCHAR' THEN CASE WHEN regexp_matches(CAST(x AS VARCHAR), '^\s*[+-]?[0-9]+\s*$')
       THEN TRY_CAST(trim(CAST(x AS VARCHAR)) AS HUGEINT) END
     ELSE TRY_CAST(x AS HUGEINT) END;
+-- The common texts are DuckDB's to read, others ours: DuckDB takes 1_0 for a number, and 24:00:00 for a time.
+CREATE MACRO xpsql_real_of(t) AS CASE
+  WHEN regexp_full_match(t, '[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?') THEN TRY_CAST(t AS DOUBLE)
+  WHEN regexp_matches(t, '^[\x00-\x20\x7f]*[+-]?(\.?[0-9]|[iI][nN][fF]|[nN][aA][nN])') THEN xpsql_text_real(t) END;
+CREATE MACRO xpsql_date_of(t) AS CASE WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN TRY_CAST(t AS DATE)
+  WHEN regexp_matches(t, '^[\x00-\x20\x7f]*[+-]?[0-9]{4}') THEN DATE '1970-01-01' + CAST(xpsql_text_days(t) AS INTEGER) END;
+CREATE MACRO xpsql_timestamp_of(t) AS CASE
+  WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?')
+    THEN TRY_CAST(t AS TIMESTAMP WITH TIME ZONE)
+  WHEN regexp_matches(t, '^[\x00-\x20\x7f]*([+-]?[0-9]{4}|T?[0-9]{1,2}:)') THEN make_timestamptz(xpsql_text_micros(t)) END;
+CREATE MACRO xpsql_try_real(x) AS
+  CASE WHEN typeof(x) = 'TIMESTAMP WITH TIME ZONE' THEN epoch(TRY_CAST(x AS TIMESTAMP))
+    WHEN typeof(x) = 'VARCHAR' THEN xpsql_real_of(CAST(x AS VARCHAR)) ELSE TRY_CAST(x AS DOUBLE) END;
 CREATE MACRO xpsql_real(x) AS
   CASE WHEN typeof(x) = 'TIMESTAMP WITH TIME ZONE' THEN epoch(TRY_CAST(x AS TIMESTAMP))
-    WHEN typeof(x) = 'VARCHAR' THEN CAST(trim(CAST(x AS VARCHAR)) AS DOUBLE) ELSE CAST(x AS DOUBLE) END;
+    WHEN typeof(x) = 'VARCHAR' AND x IS NOT NULL AND xpsql_real_of(CAST(x AS VARCHAR)) IS NULL
+      THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no double; use TRY_CAST to get NULL instead')
+    WHEN typeof(x) = 'VARCHAR' THEN xpsql_real_of(CAST(x AS VARCHAR)) ELSE CAST(x AS DOUBLE) END;
 CREATE MACRO xpsql_try_boolean(x) AS
   CASE WHEN typeof(x) = 'VARCHAR' THEN CASE WHEN lower(trim(CAST(x AS VARCHAR))) IN ('t', 'true', 'y', 'yes', '1') THEN true
       WHEN lower(trim(CAST(x AS VARCHAR))) IN ('f', 'false', 'n', 'no', '0') THEN false END
@@ -51,13 +66,8 @@ CREATE MACRO spark_boolean(x) AS
   CASE WHEN x IS NOT NULL AND xpsql_try_boolean(x) IS NULL
     THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no boolean; use TRY_CAST to get NULL instead')
     ELSE xpsql_try_boolean(x) END;
-CREATE MACRO xpsql_iso_date(t) AS
-  regexp_replace(regexp_replace(regexp_extract(trim(t), '^[+-]?[0-9]{4,}(-[0-9]{1,2}(-[0-9]{1,2}([T ].*)?)?)?$'), '[T ].*$', ''),
-    '^([+-]?[0-9]{4,})$', '\1-1');
 CREATE MACRO xpsql_try_date(x) AS
-  CASE WHEN typeof(x) = 'VARCHAR' THEN TRY_CAST(CASE WHEN regexp_matches(xpsql_iso_date(CAST(x AS VARCHAR)), '-.*-')
-    THEN xpsql_iso_date(CAST(x AS VARCHAR)) ELSE xpsql_iso_date(CAST(x AS VARCHAR)) || '-1' END AS DATE)
-    ELSE TRY_CAST(x AS DATE) END;
+  CASE WHEN typeof(x) = 'VARCHAR' THEN xpsql_date_of(CAST(x AS VARCHAR)) ELSE TRY_CAST(x AS DATE) END;
 CREATE MACRO spark_to_date(x) AS
   CASE WHEN x IS NOT NULL AND xpsql_try_date(x) IS NULL
     THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no date; use TRY_CAST to get NULL instead') ELSE xpsql_try_date(x) END,
@@ -66,6 +76,7 @@ CREATE MACRO xpsql_try_timestamp(x) AS
   CASE WHEN typeof(x) IN ('INTEGER', 'BIGINT', 'SMALLINT', 'TINYINT', 'DOUBLE', 'FLOAT', 'HUGEINT')
       OR starts_with(typeof(x), 'DECIMAL')
     THEN make_timestamptz(CAST(TRY_CAST(x AS DOUBLE) * 1000000 AS BIGINT))
+    WHEN typeof(x) = 'VARCHAR' THEN xpsql_timestamp_of(CAST(x AS VARCHAR))
     ELSE TRY_CAST(x AS TIMESTAMP WITH TIME ZONE) END;
 CREATE MACRO spark_to_timestamp(x) AS
   CASE WHEN x IS NOT NULL AND xpsql_try_timestamp(x) IS NULL
