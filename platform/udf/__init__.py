@@ -13,6 +13,8 @@ from .cross import cross
 from .csv_text import csv_cells, csv_rows
 from .features import clip, hash_bucket, ngrams, quantile_bounds
 from .hashes import feature_key, raw_id, xxhash64
+from .json_paths import json_part
+from .json_values import json_settled
 from .metrics import auc, auc_of, logloss, pcopc
 from .text_times import shifted_micros, text_days, text_micros, text_real
 
@@ -42,11 +44,14 @@ COMPUTED: tuple[Computed, ...] = (
     text_days,
     text_real,
     shifted_micros,
+    json_settled,
+    json_part,
 )
 LACKED_BY_SPARK = (auc_of, raw_id)
 SQL_TYPES = {
     pa.int64(): "BIGINT",
     pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
     pa.list_(pa.string()): "VARCHAR[]",
     pa.list_(pa.list_(pa.string())): "VARCHAR[][]",
 }

@@ -243,7 +243,7 @@ def lines_of(file: str, dialect: Dialect) -> list[str]:
     Raises:
         StatementError: they are not in the encoding.
     """
-    text = next(whole_lines(file), b"")
+    text = next(whole_lines(file, "CSV"), b"")
     try:
         return text.decode(dialect.encoding).replace("\r\n", "\n").replace("\r", "\n").split("\n")
     except UnicodeDecodeError as error:

@@ -80,7 +80,7 @@ class Scan:
             StatementError: the file cannot be read.
         """
         inside, lines, found = False, 0, self.found
-        for text in whole_lines(file):
+        for text in whole_lines(file, "CSV"):
             self._lines(text, file)
             found.comments |= bool(self._comment) and self._comment in text
             if self._quote and self._quote in text:
@@ -144,7 +144,7 @@ class Scan:
             self.found.doubled = (file, lines + text.count(b"\n", 0, doubled.end()) + 1)
 
 
-def whole_lines(file: str) -> Iterator[bytes]:
+def whole_lines(file: str, format: str) -> Iterator[bytes]:
     """Yield the bytes of a file in parts that end with a line.
 
     Raises:
@@ -163,4 +163,4 @@ def whole_lines(file: str) -> Iterator[bytes]:
             if rest:
                 yield rest
     except FAILURES as error:
-        raise StatementError(f"{file} cannot be read as CSV: {error}.") from error
+        raise StatementError(f"{file} cannot be read as {format}: {error}.") from error

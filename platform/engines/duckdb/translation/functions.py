@@ -8,6 +8,7 @@ every one to the values and types of a live Spark.
 from __future__ import annotations
 
 import functools
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,7 @@ SPARK_NAMES = {
     '"null"': "void",
     "sqlnull": "void",
 }
+PLAIN_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*")
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 
 
@@ -203,7 +205,17 @@ def from_json(of: SparkCall) -> exp.Expr:
         kind = exp.DataType.build(schema, dialect="spark") if "<" in schema.split(" ")[0] else struct_type(schema)
     except Exception as error:
         raise StatementError(f"{schema!r} is not a schema: write 'a INT, b STRING' or 'ARRAY<INT>'.") from error
-    return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=of.arguments[0], shape=string(json_shape(kind)))
+    if not kind.is_type("struct"):
+        return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=of.arguments[0], shape=string(json_shape(kind)))
+    settled = filled("xpsql_json_settled(:j, :fields)", j=of.arguments[0], fields=string(json.dumps(json_fields(kind))))
+    return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=settled, shape=string(json_shape(kind)))
+
+
+def json_fields(kind: exp.DataType) -> Any:
+    """Return a type as functions of JSON have it: see `Shape` there."""
+    if kind.is_type("struct"):
+        return {field.name: json_fields(field.args["kind"]) for field in kind.expressions}
+    return [json_fields(part) for part in kind.expressions] if kind.is_type("array", "map") else kind.sql("duckdb")
 
 
 def struct_type(schema: str) -> exp.DataType:
@@ -216,6 +228,12 @@ def json_shape(kind: exp.DataType) -> str:
     if kind.is_type("struct"):
         return "{" + ", ".join(f'"{field.name}": {json_shape(field.args["kind"])}' for field in kind.expressions) + "}"
     return f'"{kind.sql("duckdb")}"'
+
+
+def get_json_object(of: SparkCall) -> exp.Expr:
+    path = of.arguments[1]
+    plain = isinstance(path, exp.Literal) and PLAIN_PATH.fullmatch(path.name)
+    return call("xpsql_json_plain_part" if plain else "xpsql_json_part", *of.arguments)
 
 
 def to_json(of: SparkCall) -> exp.Expr:
@@ -313,6 +331,7 @@ SPECIAL: dict[str, Maker] = {
     "arrays_zip": arrays_zip,
     "map_concat": lambda of: strict(call("map_concat", *of.arguments), of.arguments),
     "from_json": from_json,
+    "get_json_object": get_json_object,
     "to_json": to_json,
     "encode": encode,
     "decode": decode,

@@ -206,9 +206,12 @@ CREATE MACRO spark_find_in_set(x, s) AS CAST(CASE WHEN x IS NULL OR s IS NULL TH
 CREATE MACRO spark_overlay(s, r, p) AS left(s, p - 1) || r || substr(s, p + length(r)),
   (s, r, p, n) AS left(s, p - 1) || r || substr(s, p + CASE WHEN n < 0 THEN length(r) ELSE n END);
 CREATE MACRO spark_format_number(x, n) AS format('{:,.' || CAST(n AS VARCHAR) || 'f}', CAST(x AS DOUBLE));
-CREATE MACRO spark_get_json_object(j, p) AS
-  CASE WHEN TRY_CAST(j AS JSON) IS NULL THEN NULL
-    WHEN json_type(TRY_CAST(j AS JSON), p) = 'NULL' THEN NULL ELSE json_extract_string(TRY_CAST(j AS JSON), p) END;
+-- Of a path of names and places. Numbers with a fraction are ours to write.
+CREATE MACRO xpsql_json_found(j, p, t) AS
+  CASE WHEN regexp_matches(t, '^[-0-9\[{].*[.eE]') THEN xpsql_json_part(j, p) ELSE t END;
+CREATE MACRO xpsql_json_plain_part(j, p) AS
+  CASE WHEN TRY_CAST(j AS JSON) IS NULL OR json_type(TRY_CAST(j AS JSON), p) = 'NULL' THEN NULL
+    ELSE xpsql_json_found(j, p, json_extract_string(TRY_CAST(j AS JSON), p)) END;
 CREATE MACRO spark_json_array_length(j) AS
   CASE WHEN json_type(TRY_CAST(j AS JSON)) = 'ARRAY' THEN CAST(json_array_length(TRY_CAST(j AS JSON)) AS INTEGER) END;
 CREATE MACRO spark_json_object_keys(j) AS
