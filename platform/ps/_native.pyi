@@ -55,6 +55,25 @@ def hash_bytes(
     Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
     """
 
+def murmur_bytes(
+    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+    data: npt.NDArray[np.uint8],
+    validity: _Validity = None,
+    bit_offset: int = 0,
+    seeds: _Seeds = 42,
+) -> npt.NDArray[np.uint64]:
+    """Hash byte strings with MurmurHash3 of 32 bits as Spark does; otherwise as hash_bytes."""
+
+def murmur_int32(
+    values: npt.NDArray[np.int32], validity: _Validity = None, bit_offset: int = 0, seeds: _Seeds = 42
+) -> npt.NDArray[np.uint64]:
+    """Hash numbers with MurmurHash3 of 32 bits as Spark does; otherwise as hash_int32."""
+
+def murmur_int64(
+    values: npt.NDArray[np.int64], validity: _Validity = None, bit_offset: int = 0, seeds: _Seeds = 42
+) -> npt.NDArray[np.uint64]:
+    """Hash numbers with MurmurHash3 of 32 bits as Spark does; otherwise as hash_int64."""
+
 def json_doubts(
     offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
     data: npt.NDArray[np.uint8],

@@ -18,11 +18,12 @@ from ....errors import StatementError
 from ...spark_sql.words import TYPE_NAMES
 from .aggregates import AGGREGATES
 from .arithmetic import ARITHMETIC
-from .calls import Maker, SparkCall, call, cast, filled, function, renamed, strict, string
+from .calls import Maker, SparkCall, call, cast, filled, function, number, renamed, strict, string
 from .casts import concatenated, null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
 from .generators import GENERATORS
 from .json_text import json_text
+from .kinds import INSTANT
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
 from .ordering import sorted_array
@@ -102,6 +103,16 @@ SPARK_NAMES = {
     "sqlnull": "void",
 }
 PLAIN_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*")
+SPAN = re.compile(r"(?:interval )?([0-9]+) (microsecond|millisecond|second|minute|hour|day|week)s?")
+SPANS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 
 
@@ -149,7 +160,7 @@ def spark_cast_list(of: SparkCall, index: int) -> exp.Expr:
 
 
 def reverse(of: SparkCall) -> exp.Expr:
-    return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("reverse", text_of(of, 0))
+    return call("list_reverse", *of.arguments) if of.kind(0) == "list" else call("xpsql_reversed", text_of(of, 0))
 
 
 def sort_array(of: SparkCall) -> exp.Expr:
@@ -228,6 +239,42 @@ def json_shape(kind: exp.DataType) -> str:
     if kind.is_type("struct"):
         return "{" + ", ".join(f'"{field.name}": {json_shape(field.args["kind"])}' for field in kind.expressions) + "}"
     return f'"{kind.sql("duckdb")}"'
+
+
+def hashed(of: SparkCall) -> exp.Expr:
+    """hash: Murmur3 of all arguments.
+
+    Raises:
+        StatementError: one is a map, which Spark refuses, too.
+    """
+    if "map" in map(of.kind, range(len(of.arguments))):
+        raise StatementError("hash takes no map. Hash its keys and values: hash(map_keys(m), map_values(m)).")
+    return cast(call("xpsql_murmur", *of.arguments), "INTEGER")
+
+
+def elt(of: SparkCall) -> exp.Expr:
+    """elt(n, a, b, ...): the n-th of texts."""
+    texts = call("list_value", *(text_of(of, index) for index in range(1, len(of.arguments))))
+    return filled("xpsql_elt(:n, :texts)", n=of.arguments[0], texts=texts)
+
+
+def window(of: SparkCall) -> exp.Expr:
+    """window(time, length): the window of one length that a time is in.
+
+    Raises:
+        StatementError: windows overlap, which makes several rows of one, or the length is none of fixed units.
+    """
+    if len(of.arguments) != 2:
+        raise StatementError("window takes (time, length) here: windows that overlap make several rows of one.")
+    span = SPAN.fullmatch(of.literal(1, "its length").strip().lower())
+    micros = int(span[1]) * SPANS[span[2]] if span else 0
+    if not micros:
+        raise StatementError(f"window takes a length such as '10 minutes', in units up to weeks, got {of.arguments[1].name!r}.")
+    kind = of.typer.type_of(of.arguments[0])
+    moment = of.arguments[0] if kind is not None and kind.id == INSTANT else cast(of.arguments[0], "TIMESTAMPTZ")
+    template = "{'start': make_timestamptz(:s), 'end': make_timestamptz(:s + :n)}"
+    start = filled("(epoch_us(:t) - ((epoch_us(:t) % :n) + :n) % :n)", t=moment, n=number(micros))
+    return strict(filled(template, s=start, n=number(micros)), [moment])
 
 
 def get_json_object(of: SparkCall) -> exp.Expr:
@@ -338,6 +385,9 @@ SPECIAL: dict[str, Maker] = {
     "unbase64": unbase64,
     "format_string": format_string,
     "xxhash64": renamed("xpsql_xxhash64"),
+    "hash": hashed,
+    "elt": elt,
+    "window": window,
     "typeof": typeof,
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),
