@@ -55,6 +55,48 @@ def hash_bytes(
     Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md
     """
 
+def murmur_bytes(
+    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+    data: npt.NDArray[np.uint8],
+    validity: _Validity = None,
+    bit_offset: int = 0,
+    seeds: _Seeds = 42,
+) -> npt.NDArray[np.uint64]:
+    """Hash byte strings with MurmurHash3 of 32 bits as Spark does; otherwise as hash_bytes."""
+
+def murmur_int32(
+    values: npt.NDArray[np.int32], validity: _Validity = None, bit_offset: int = 0, seeds: _Seeds = 42
+) -> npt.NDArray[np.uint64]:
+    """Hash numbers with MurmurHash3 of 32 bits as Spark does; otherwise as hash_int32."""
+
+def murmur_int64(
+    values: npt.NDArray[np.int64], validity: _Validity = None, bit_offset: int = 0, seeds: _Seeds = 42
+) -> npt.NDArray[np.uint64]:
+    """Hash numbers with MurmurHash3 of 32 bits as Spark does; otherwise as hash_int64."""
+
+def json_doubts(
+    offsets: npt.NDArray[np.int32] | npt.NDArray[np.int64],
+    data: npt.NDArray[np.uint8],
+    names: npt.NDArray[np.uint64],
+    masks: npt.NDArray[np.uint16],
+) -> npt.NDArray[np.uint8]:
+    """Tell which JSON objects repeat a key, have an escape in one, or a value of a kind that its column has in doubt.
+
+    Args:
+        offsets: n + 1 ascending positions in `data`; object i is data[offsets[i] : offsets[i + 1]].
+        data: the bytes of all objects.
+        names: XXH64 of the columns' names, with seed 42.
+        masks: the kinds in doubt of each column, a sum of: 1 whole numbers, 2 numbers with a fraction or exponent, 4 texts,
+            8 texts with a point or an e, 16 booleans, 32 texts that are no usual date or time, 64 objects and arrays, 128
+            those with fractions inside, 256 those with texts inside.
+
+    Returns:
+        uint8[n], 0 or 1; 0 for what is no object
+
+    Raises:
+        ValueError: offsets that descend or leave `data`, or names and masks of different lengths.
+    """
+
 def hash_int32(
     values: npt.NDArray[np.int32], validity: _Validity = None, bit_offset: int = 0, seeds: _Seeds = 42
 ) -> npt.NDArray[np.uint64]:

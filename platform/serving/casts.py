@@ -15,14 +15,17 @@ from typing import Any
 import pyarrow as pa
 
 from ..spark_types import type_words
+from ..udf.json_values import double_text
+from ..udf.text_times import micros_of
 
 Cast = Callable[[Any], Any]
 
 INTEGER = re.compile(r"\s*[+-]?[0-9]{1,40}\s*")
 NUMBER = re.compile(r"\s*+[+-]?(?:(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,6})?|NaN|Infinity)\s*")
 DATE = re.compile(r"\s*([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})\s*")
+USUAL_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}$", re.ASCII)
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TRUE, FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
-PLAIN_FROM, PLAIN_BELOW = 1e-3, 1e7
 BRIEF = 60
 
 
@@ -82,17 +85,6 @@ def text(value: Any) -> str:
     if isinstance(value, decimal.Decimal | datetime.date) and not isinstance(value, datetime.datetime):
         return str(value)
     raise MismatchError("a string", value)
-
-
-def double_text(value: float) -> str:
-    """Return a DOUBLE as Spark casts it to a string: 1.0, 1.5E10, NaN."""
-    if math.isnan(value) or math.isinf(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or PLAIN_FROM <= abs(value) < PLAIN_BELOW:
-        return repr(value)
-    sign, digits, exponent = decimal.Decimal(repr(value)).normalize().as_tuple()
-    tail = "".join(map(str, digits[1:])) or "0"
-    return f"{'-' if sign else ''}{digits[0]}.{tail}E{len(digits) - 1 + int(exponent)}"
 
 
 def boolean(value: Any) -> bool:
@@ -171,12 +163,33 @@ def date(value: Any) -> datetime.date:
 
 
 def timestamp(value: Any) -> datetime.datetime:
-    """Return a time, which is in UTC where it says no zone."""
+    """Return a time, which is in UTC where it says no zone; a number is seconds since 1970."""
+    if isinstance(value, datetime.datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
     try:
-        found = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        raise MismatchError("a time such as '2013-01-31 10:05:00'", value) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+        if isinstance(value, str):
+            return time_of(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return EPOCH + datetime.timedelta(microseconds=int(value * 1_000_000))
+    except (OverflowError, ValueError):
+        pass
+    raise MismatchError("a time such as '2013-01-31 10:05:00'", value)
+
+
+def time_of(text: str) -> datetime.datetime:
+    """Return the time of a text as by CAST; of usual ones, which are many, by Python's reader.
+
+    Raises:
+        ValueError: it is none.
+        OverflowError: it is none of the years 1 to 9999.
+    """
+    if USUAL_TIME.match(text):
+        found = datetime.datetime.fromisoformat(text)
+        return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+    micros = micros_of(text)
+    if micros is None:
+        raise ValueError(text)
+    return EPOCH + datetime.timedelta(microseconds=micros)
 
 
 def list_of(kind: pa.DataType) -> Cast:

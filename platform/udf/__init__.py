@@ -10,9 +10,15 @@ import pyarrow as pa
 from .base import Computed, Function
 from .bucketize import bucketize
 from .cross import cross
+from .csv_text import csv_cells, csv_rows
 from .features import clip, hash_bucket, ngrams, quantile_bounds
-from .hashes import feature_key, raw_id, xxhash64
+from .hashes import feature_key, murmur, raw_id, xxhash64
+from .json_paths import json_part
+from .json_values import json_settled
 from .metrics import auc, auc_of, logloss, pcopc
+from .texts import base_text, lowered, raised, reversed_text
+from .text_times import shifted_micros, text_days, text_micros, text_real
+from .time_patterns import pattern_micros
 
 if TYPE_CHECKING:
     import duckdb
@@ -30,9 +36,33 @@ FUNCTIONS: tuple[Function, ...] = (
     logloss,
     pcopc,
 )
-COMPUTED: tuple[Computed, ...] = (xxhash64, auc_of, raw_id)
+COMPUTED: tuple[Computed, ...] = (
+    xxhash64,
+    auc_of,
+    raw_id,
+    csv_cells,
+    csv_rows,
+    text_micros,
+    text_days,
+    text_real,
+    shifted_micros,
+    json_settled,
+    json_part,
+    pattern_micros,
+    murmur,
+    lowered,
+    raised,
+    reversed_text,
+    base_text,
+)
 LACKED_BY_SPARK = (auc_of, raw_id)
-SQL_TYPES = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}
+SQL_TYPES = {
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.list_(pa.string()): "VARCHAR[]",
+    pa.list_(pa.list_(pa.string())): "VARCHAR[][]",
+}
 
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:

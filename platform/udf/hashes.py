@@ -18,6 +18,13 @@ def hashed(columns: Sequence[pa.Array]) -> pa.Array:
     return pa.array(keys(columns).view(np.int64))
 
 
+def murmured(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return Spark's hash of each row, as int64."""
+    from ..ps.keys import murmur
+
+    return pa.array(murmur(columns).astype(np.int64))
+
+
 def key_sql(arguments: Sequence[str]) -> str:
     """Return the key of a slot's value, or of a cross of several values, in plain SQL."""
     slot, *values = arguments
@@ -34,6 +41,7 @@ def ids_of_keys(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 raw_id = Computed("xpsql_raw_id", ids_of_keys, pa.int64())
+murmur = Computed("xpsql_murmur", murmured, pa.int64())
 xxhash64 = Computed("xpsql_xxhash64", hashed, pa.int64())
 
 feature_key = Function(

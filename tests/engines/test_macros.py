@@ -8,6 +8,7 @@ from xpsql.platform.engines.duckdb.connection import connect, cursor
 from xpsql.platform.engines.duckdb.translation.aggregates import AGGREGATES
 from xpsql.platform.engines.duckdb.translation.macros import MACROS, make_macros
 from xpsql.platform.engines.spark_sql.words import AGGREGATE_NAMES
+from xpsql.platform.udf import register
 
 
 def macros(connection: object) -> set[str]:
@@ -27,7 +28,9 @@ def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connection
 
 def test_every_macro_can_be_made_after_those_that_it_calls() -> None:
     for name in MACROS:
-        make_macros(f"SELECT {name}()", duckdb.connect())  # which refuses a macro that calls what it does not know
+        connection = duckdb.connect()
+        register(connection)
+        make_macros(f"SELECT {name}()", connection)  # which refuses a macro that calls what it does not know
 
 
 def test_the_names_of_aggregates_are_those_that_are_translated() -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...errors import StatementError
 from ...spark_types import TIMESTAMP, duckdb_type, quoted, spark_schema, type_words
+from ...udf.json_values import settled, shape_of
 from .skipped import Skipped
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class Decoder:
     def _objects(self, texts: pa.Array, offsets: NDArray[np.int64], needed: Sequence[str]) -> Decoded:
         """Return the columns of JSON texts, string[n], and the texts that are no objects or do not fit."""
         fields = tuple(self.schema.field(name) for name in needed)
+        texts = settled(texts, {field.name: shape_of(field.type) for field in fields}, strict=False)
         inner = (
             f"SELECT CASE WHEN TRY(json_type({VALUE})) = 'OBJECT' THEN {transformed(shape(fields))} END AS made FROM {VALUE}"
         )

@@ -1,6 +1,7 @@
 // Bindings of the hash over Arrow columns. A NULL leaves the seed as it is, as in Spark.
 #include "arrays.hpp"
 #include "decimal.hpp"
+#include "murmur.hpp"
 #include "validity.hpp"
 #include "xxh64.hpp"
 
@@ -22,7 +23,9 @@ Hashes hash_each(size_t size, const nb::object& validity, size_t bit_offset, con
     return hashes.take(size);
 }
 
-template <class Offset>
+using HashBytes = uint64_t (*)(const uint8_t*, size_t, uint64_t);
+
+template <HashBytes hash, class Offset>
 Hashes hash_strings(Span<const Offset> offsets, Span<const uint8_t> data, const nb::object& validity, size_t bit_offset,
                     const nb::object& seeds) {
     if (offsets.size == 0) throw nb::value_error("offsets must hold one element more than there are values, got 0");
@@ -33,31 +36,32 @@ Hashes hash_strings(Span<const Offset> offsets, Span<const uint8_t> data, const 
             inside = false;
             return 0;
         }
-        return xxh64::hash_bytes(data.data + begin, static_cast<size_t>(end - begin), seed);
+        return hash(data.data + begin, static_cast<size_t>(end - begin), seed);
     });
     if (!inside) throw nb::value_error("offsets must ascend and stay within data");
     return hashes;
 }
 
+template <HashBytes hash>
 Hashes hash_bytes(const In& offsets, const In& data, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
     const auto bytes = view<uint8_t>(data, "data");
     if (offsets.dtype() == nb::dtype<int32_t>())
-        return hash_strings(view<int32_t>(offsets, "offsets"), bytes, validity, bit_offset, seeds);
-    return hash_strings(view<int64_t>(offsets, "offsets"), bytes, validity, bit_offset, seeds);
+        return hash_strings<hash>(view<int32_t>(offsets, "offsets"), bytes, validity, bit_offset, seeds);
+    return hash_strings<hash>(view<int64_t>(offsets, "offsets"), bytes, validity, bit_offset, seeds);
 }
 
+template <uint64_t (*hash)(uint32_t, uint64_t)>
 Hashes hash_int32(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
     const auto numbers = view<int32_t>(values, "values");
-    return hash_each(numbers.size, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) {
-        return xxh64::hash_int32(static_cast<uint32_t>(numbers[i]), seed);
-    });
+    return hash_each(numbers.size, validity, bit_offset, seeds,
+                     [&](size_t i, uint64_t seed) { return hash(static_cast<uint32_t>(numbers[i]), seed); });
 }
 
+template <uint64_t (*hash)(uint64_t, uint64_t)>
 Hashes hash_int64(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
     const auto numbers = view<int64_t>(values, "values");
-    return hash_each(numbers.size, validity, bit_offset, seeds, [&](size_t i, uint64_t seed) {
-        return xxh64::hash_int64(static_cast<uint64_t>(numbers[i]), seed);
-    });
+    return hash_each(numbers.size, validity, bit_offset, seeds,
+                     [&](size_t i, uint64_t seed) { return hash(static_cast<uint64_t>(numbers[i]), seed); });
 }
 
 Hashes hash_int64_text(const In& values, const nb::object& validity, size_t bit_offset, const nb::object& seeds) {
@@ -74,9 +78,14 @@ Hashes hash_int64_text(const In& values, const nb::object& validity, size_t bit_
 void bind_hash(nb::module_& module) {
     using namespace nb::literals;
     const auto none = nb::none();
-    module.def("hash_bytes", hash_bytes, "offsets"_a, "data"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
-    module.def("hash_int32", hash_int32, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
-    module.def("hash_int64", hash_int64, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("hash_bytes", hash_bytes<xxh64::hash_bytes>, "offsets"_a, "data"_a, "validity"_a = none, "bit_offset"_a = 0,
+               "seeds"_a = 42);
+    module.def("hash_int32", hash_int32<xxh64::hash_int32>, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("hash_int64", hash_int64<xxh64::hash_int64>, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("murmur_bytes", hash_bytes<murmur::hash_bytes>, "offsets"_a, "data"_a, "validity"_a = none, "bit_offset"_a = 0,
+               "seeds"_a = 42);
+    module.def("murmur_int32", hash_int32<murmur::hash_int32>, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
+    module.def("murmur_int64", hash_int64<murmur::hash_int64>, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
     module.def("hash_int64_text", hash_int64_text, "values"_a, "validity"_a = none, "bit_offset"_a = 0, "seeds"_a = 42);
 }
 

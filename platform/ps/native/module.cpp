@@ -9,6 +9,7 @@ void bind_counter(nanobind::module_& module);
 void bind_cross(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
 void bind_image(nanobind::module_& module);
+void bind_json_doubts(nanobind::module_& module);
 void bind_row_encoder(nanobind::module_& module);
 void bind_row_scorer(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
@@ -30,6 +31,7 @@ NB_MODULE(_native, module) {
     xpsql::bind_cross(module);
     xpsql::bind_hash(module);
     xpsql::bind_image(module);
+    xpsql::bind_json_doubts(module);
     xpsql::bind_row_encoder(module);
     xpsql::bind_row_scorer(module);
     xpsql::bind_runs(module);

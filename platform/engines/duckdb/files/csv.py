@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-import zlib
+import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....errors import StatementError
 from ....spark_types import quoted
-from .csv_types import INTEGER, REAL, TIME, inferred
-from .paths import Listing, literal, opener
+from ....udf.csv_text import cells_of, rows_of
+from ..translation import make_macros
+from .csv_syntax import Scan, Syntax, whole_lines
+from .csv_types import cast_of, inferred
+from .paths import Listing, literal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -33,15 +33,54 @@ CSV_OPTIONS = {
     "ignoretrailingwhitespace": "false",
     "encoding": "utf-8",
 }
-PATTERNS = {
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"), INTEGER),
-    **dict.fromkeys(("FLOAT", "REAL", "DOUBLE", "DECIMAL"), REAL),
-    **dict.fromkeys(("DATE", "TIMESTAMPTZ"), TIME),
-    "BOOLEAN": "(?i)true|false",
-}
-BEGINNING = 1 << 18
-CHUNK = 1 << 20
-TEXTS = ("TEXT", "VARCHAR")
+ENCODINGS = {**dict.fromkeys(("utf-8", "utf8"), "utf-8"), **dict.fromkeys(("iso-8859-1", "latin-1", "latin1"), "latin-1")}
+WHITE = "".join(map(chr, range(1, 33)))
+FIRST_LINES = 1000
+NOWHERE = "\U0010ffff"
+"""A separator that no text has, so that DuckDB reads whole lines."""
+
+
+class Dialect(NamedTuple):
+    """How cells stand in a text, by the options.
+
+    Attributes:
+        encoding: Python's and DuckDB's name of it.
+    """
+
+    separator: str
+    quote: str
+    escape: str
+    comment: str
+    leading: bool
+    trailing: bool
+    multiline: bool
+    header: bool
+    encoding: str
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Dialect:
+        """Return the dialect of options.
+
+        Raises:
+            StatementError: one has a value that it does not take.
+        """
+        for name in ("quote", "escape", "comment"):
+            if len(options[name].encode()) > 1:
+                raise StatementError(f"The option {name} takes one character of ASCII or none, got {options[name]!r}.")
+        encoding = ENCODINGS.get(options["encoding"].lower())
+        if encoding is None:
+            raise StatementError(
+                f"CSV files are read as UTF-8 or ISO-8859-1, got the encoding {options['encoding']!r}. Convert them: "
+                f"iconv -f {options['encoding']} -t UTF-8 old.csv > new.csv."
+            )
+        separator = options.get("delimiter", options["sep"])
+        if not separator:
+            raise StatementError("The option sep takes one character or more, got ''.")
+        flags = ("ignoreleadingwhitespace", "ignoretrailingwhitespace", "multiline", "header")
+        leading, trailing, multiline, header = (truth(options, name) for name in flags)
+        quote = options["quote"]
+        escape = options["escape"] if quote else ""
+        return cls(separator, quote, escape, options["comment"], leading, trailing, multiline, header, encoding)
 
 
 def csv_sql(
@@ -52,21 +91,22 @@ def csv_sql(
     Raises:
         StatementError: an option's value is none that it takes, or files cannot be read with these options.
     """
-    header = truth(options, "header")
-    file, text = beginning(found)
-    check_quotes(file, text, options)
-    options = {**options, "escape": escape_of(found, options)}
-    names = column_names(first_line(file, text, options), header) if columns is None else list(columns)
-    rows = reader(found, options, names, header)
+    dialect = Dialect.of(options)
+    scan = Scan(dialect.separator, dialect.quote, dialect.escape, dialect.comment, dialect.encoding)
+    for file in found.files:
+        scan.read(file)
+    check_quotes(scan.found, dialect)
+    names = column_names(first_row(found, dialect), dialect.header) if columns is None else []
     if columns is not None:
-        items = [checked(name, kind) for name, kind in columns.items()]
-    elif truth(options, "inferschema"):
-        items = [
-            f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in inferred(connection, rows, names).items()
-        ]
-    else:
-        items = [quoted(name) for name in names]
-    return f"SELECT {', '.join([*items, *map(quoted, found.partitions)])} FROM {rows}"
+        names = [name for name in columns if name not in found.partitions]
+    rows = reader(found, dialect, scan.found, options["nullvalue"], names)
+    kinds = dict.fromkeys(names, "VARCHAR") if columns is None else {name: columns[name] for name in names}
+    if columns is None and truth(options, "inferschema"):
+        kinds = inferred(connection, rows, names)
+    items = [cast_of(name, kinds[name]) for name in names]
+    sql = f"SELECT {', '.join([*items, *found.added])} FROM {rows}"
+    make_macros(sql, connection)
+    return sql
 
 
 def truth(options: Mapping[str, str], name: str) -> bool:
@@ -74,157 +114,175 @@ def truth(options: Mapping[str, str], name: str) -> bool:
     return options[name].lower() == "true"
 
 
-def reader(found: Listing, options: Mapping[str, str], names: list[str], header: bool) -> str:
-    """Return what follows FROM: DuckDB's reader, all columns strings.
-
-    An empty value is NULL, as the one that nullValue names; then one in quotes is an empty string.
-    """
-    absent = options["nullvalue"]
-    if options["encoding"].lower() not in ("utf-8", "utf8"):
-        raise StatementError(f"CSV files are read as UTF-8, got the encoding {options['encoding']!r}. Convert them.")
-    arguments = {
-        "auto_detect": "false",
-        "header": str(header).lower(),
-        "delim": literal(options.get("delimiter", options["sep"])),
-        "quote": literal(options["quote"]),
-        "escape": literal(options["escape"]),
-        "comment": literal(options["comment"]),
-        "nullstr": "''",
-        "allow_quoted_nulls": str(not absent).lower(),
-        "null_padding": "true",
-        "strict_mode": "false",
-        "parallel": str(not truth(options, "multiline")).lower(),
-        "columns": "{" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names) + "}",
-    }
-    listed = ", ".join(f"{name} = {value}" for name, value in arguments.items())
-    rows = f"read_csv({found.array}, {listed}, {found.arguments})"
-    trim = trimmed(found, options)
-    if not absent and not trim:
-        return rows
-    values = [f"nullif({trim}({quoted(name)}), {literal(absent)}) AS {quoted(name)}" for name in names]
-    return f"(SELECT {', '.join([*values, *map(quoted, found.partitions)])} FROM {rows})"
-
-
-def trimmed(found: Listing, options: Mapping[str, str]) -> str:
-    """Return the function that takes white space away from values; empty for none.
-
-    Raises:
-        StatementError: there are values in quotes, which keep theirs.
-    """
-    leading, trailing = (truth(options, f"ignore{side}whitespace") for side in ("leading", "trailing"))
-    quote = options["quote"].encode()
-    if (leading or trailing) and quote and any(quote in chunk for file in found.files for chunk in chunks(file, quote)):
-        raise StatementError(
-            "White space is ignored in files without quotes only: values in quotes keep theirs. Read it, and trim in the query."
-        )
-    return "trim" if leading and trailing else "ltrim" if leading else "rtrim" if trailing else ""
-
-
-def beginning(found: Listing) -> tuple[str, str]:
-    """Return the first file that is not empty, else the first, and how its text begins.
-
-    Raises:
-        StatementError: a file cannot be read as text.
-    """
-    for file in found.files:
-        try:
-            with opener(file)(file, "rt", encoding="utf-8-sig", newline="") as stream:
-                text = stream.read(BEGINNING)
-        except (OSError, UnicodeDecodeError, EOFError) as error:
-            raise StatementError(f"{file} cannot be read as CSV: {error}.") from error
-        if text.strip():
-            return file, text
-    return found.files[0], ""
-
-
-def escape_of(found: Listing, options: Mapping[str, str]) -> str:
-    """Return the escape for DuckDB's reader, which drops all, while Spark drops those before a quote or another escape.
-
-    It is the quote itself where the files have none of these, or no quotes: outside of quoted values Spark drops none.
-
-    Raises:
-        StatementError: they have escapes of both kinds, as a path of Windows beside an escaped quote; a file cannot be read.
-    """
-    quote, escape = options["quote"].encode(), options["escape"].encode()
-    if not quote or not escape or quote == escape:
-        return options["escape"] if quote else ""
-    dropped = kept = quotes = 0
-    for file in found.files:
-        for chunk in chunks(file, escape):
-            quotes += chunk.count(quote)
-            single = chunk.replace(2 * escape, b"")
-            before_quotes = single.count(escape + quote)
-            dropped += len(chunk) - len(single) + before_quotes
-            kept += single.count(escape) - before_quotes
-        if dropped and kept and quotes:
-            raise StatementError(
-                f"{file} has '{options['escape']}' before quotes or another one, and elsewhere; the embedded engine "
-                f"would lose those. Write it with quotes doubled and escape '{options['quote']}', or read it on Spark."
-            )
-    return options["escape"] if dropped and quotes else options["quote"]
-
-
-def chunks(file: str, escape: bytes) -> Iterator[bytes]:
-    """Yield the bytes of a file in parts that do not end with an escape, but for the last.
-
-    Raises:
-        StatementError: the file cannot be read.
-    """
-    try:
-        with opener(file)(file, "rb") as stream:
-            while chunk := stream.read(CHUNK):
-                while chunk.endswith(escape) and (more := stream.read(1)):
-                    chunk += more
-                yield chunk
-    except (OSError, EOFError, zlib.error) as error:
-        raise StatementError(f"{file} cannot be read as CSV: {error}.") from error
-
-
-def check_quotes(file: str, text: str, options: Mapping[str, str]) -> None:
-    """Require that quotes are not doubled in quoted values, unless they are escaped so: Spark takes no such value for quoted.
+def check_quotes(syntax: Syntax, dialect: Dialect) -> None:
+    """Require that quotes are not doubled in quoted values, unless they are escaped so: Spark takes no such value for quoted,
+    and values with line breaks in files whose quotes are all right are read as such.
 
     Raises:
         StatementError: they are.
     """
-    separator = re.escape(options.get("delimiter", options["sep"]))
-    quote, escape = re.escape(options["quote"]), re.escape(options["escape"])
-    if not quote or quote == escape:
-        return
-    inside = rf"[^{quote}{escape}]|{escape}." if escape else f"[^{quote}]"
-    values = re.finditer(rf"(?:^|{separator}){quote}(?:{inside})*+{quote}({quote})?", text, re.MULTILINE | re.DOTALL)
-    if (doubled := next((value for value in values if value[1]), None)) is not None:
-        line = text.count("\n", 0, doubled.end()) + 1
+    if syntax.doubled is not None:
+        file, line = syntax.doubled
         raise StatementError(
-            f"{file} doubles quotes inside a quoted value in line {line}; the option escape is '{options['escape']}'. "
-            f"Read it with escape '{options['quote']}'."
+            f"{file} doubles quotes inside a quoted value in line {line}; the option escape is '{dialect.escape}'. "
+            f"Read it with escape '{dialect.quote}'."
         )
 
 
-def first_line(file: str, text: str, options: Mapping[str, str]) -> list[str]:
-    """Return the cells of the first line of a file that begins with a text.
+def reader(found: Listing, dialect: Dialect, syntax: Syntax, absent: str, names: list[str]) -> str:
+    """Return what follows FROM: the cells of each row as strings, and the columns of folders.
+
+    An empty value is NULL, as the one that nullValue names; then one in quotes is an empty string.
+    """
+    by_line = syntax.endings or syntax.blank or (syntax.empty and len(names) == 1)
+    trims = dialect.leading or dialect.trailing
+    if syntax.loses or syntax.comments or (trims and syntax.quotes) or (by_line and not dialect.multiline):
+        rows = rows_by_text(found, dialect, names) if dialect.multiline else rows_by_line(found, dialect, names)
+        values = [f"nullif({quoted(name)}, {literal(absent)}) AS {quoted(name)}" for name in names]
+    else:
+        rows = duckdb_rows(found, dialect, syntax, absent, names)
+        if not absent and not trims:
+            return rows
+        values = [f"nullif({trimmed(quoted(name), dialect)}, {literal(absent)}) AS {quoted(name)}" for name in names]
+    return f"(SELECT {', '.join([*values, *map(quoted, found.partitions)])} FROM {rows})"
+
+
+def duckdb_rows(found: Listing, dialect: Dialect, syntax: Syntax, absent: str, names: list[str]) -> str:
+    """Return DuckDB's reader, for files that it reads as Spark does."""
+    arguments = {
+        "auto_detect": "false",
+        "header": str(dialect.header).lower(),
+        "delim": literal(dialect.separator),
+        "quote": literal(dialect.quote),
+        "escape": literal(dialect.escape if syntax.escapes else dialect.quote),
+        "encoding": literal(dialect.encoding),
+        "nullstr": "''",
+        "allow_quoted_nulls": str(not absent).lower(),
+        "null_padding": "true",
+        "strict_mode": "false",
+        "parallel": str(not dialect.multiline).lower(),
+        "columns": "{" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names) + "}",
+    }
+    listed = ", ".join(f"{name} = {value}" for name, value in arguments.items())
+    return f"read_csv({found.array}, {listed}, {found.arguments})"
+
+
+def trimmed(value: str, dialect: Dialect) -> str:
+    """Return a value without the white space that the options ignore."""
+    name = {(True, True): "trim", (True, False): "ltrim", (False, True): "rtrim"}.get((dialect.leading, dialect.trailing))
+    return f"{name}({value}, {literal(WHITE)})" if name else value
+
+
+def rows_by_line(found: Listing, dialect: Dialect, names: list[str]) -> str:
+    """Return a query of rows whose cells are taken from whole lines."""
+    lines = []
+    for count, files in itertools.groupby(found.files, lambda file: lines_before(file, dialect) if dialect.header else 0):
+        part = Listing(tuple(files), found.partitions)
+        arguments = f"delim = {literal(NOWHERE)}, quote = '', escape = '', comment = '', columns = {{'line': 'VARCHAR'}}"
+        options = f"auto_detect = false, header = false, skip = {count}, encoding = {literal(dialect.encoding)}"
+        lines.append(f"SELECT * FROM read_csv({part.array}, {arguments}, {options}, strict_mode = false, {found.arguments})")
+    kept = f"trim(line, {literal(WHITE)}) <> ''"
+    if dialect.comment:
+        kept += f" AND NOT starts_with(line, {literal(dialect.comment)})"
+    plain = f"list_transform(string_split(line, {literal(dialect.separator)}), lambda c: {empty_as_null(dialect)})"
+    cells = (
+        f"CASE WHEN contains(line, {literal(dialect.quote)}) THEN xpsql_csv_cells(line, {options_of(dialect)}) ELSE {plain} END"
+    )
+    others = "".join(f", {quoted(name)}" for name in found.partitions)
+    inner = f"SELECT {cells if dialect.quote else plain} AS xpsql_cells{others} FROM ({' UNION ALL '.join(lines)}) WHERE {kept}"
+    return f"(SELECT {cells_as(names)}{others} FROM ({inner}))"
+
+
+def empty_as_null(dialect: Dialect) -> str:
+    return f"nullif({trimmed('c', dialect)}, '')"
+
+
+def cells_as(names: list[str]) -> str:
+    """Return cells as columns."""
+    return ", ".join(f"xpsql_cells[{place}] AS {quoted(name)}" for place, name in enumerate(names, 1))
+
+
+def options_of(dialect: Dialect) -> str:
+    """Return the arguments of our functions of CSV that follow the text."""
+    texts = ", ".join(map(literal, (dialect.separator, dialect.quote, dialect.escape)))
+    return f"{texts}, {dialect.leading}, {dialect.trailing}"
+
+
+def rows_by_text(found: Listing, dialect: Dialect, names: list[str]) -> str:
+    """Return a query of rows whose cells are taken from whole files.
 
     Raises:
-        StatementError: there is none, or it cannot be read with the options.
+        StatementError: the files are compressed, in folders of partitions, or have several characters between cells.
     """
-    comment, quote, escape = options["comment"], options["quote"], options["escape"]
-    lines = (line for line in io.StringIO(text, "") if line.strip() and not (comment and line.startswith(comment)))
-    try:
-        cells = csv.reader(
-            lines,
-            delimiter=options.get("delimiter", options["sep"]),
-            quotechar=quote or None,
-            escapechar=None if escape == quote else escape or None,
-            doublequote=escape == quote,
-            quoting=csv.QUOTE_MINIMAL if quote else csv.QUOTE_NONE,
-        )
-        names = next(cells, [])
-    except (csv.Error, TypeError) as error:
-        raise StatementError(f"{file} cannot be read as CSV with these options: {error}.") from error
-    if not names:
+    if (
+        found.partitions
+        or len(dialect.separator) > 1
+        or dialect.encoding != "utf-8"
+        or any(file.endswith((".gz", ".zst")) for file in found.files)
+    ):
         raise StatementError(
-            f"{file} is empty, so that its columns are unknown. Name them: CREATE TEMPORARY VIEW v (a INT, ...)."
+            f"{found.files[0]} or a file beside it has quotes inside of values or comments, which does not go with multiLine 'true' here. "
+            f"Write it with quotes doubled and escape '{dialect.quote}', or read it on Spark."
         )
-    return names
+    first = 2 if dialect.header else 1
+    rows = f"unnest(xpsql_csv_rows(content, {options_of(dialect)}, {literal(dialect.comment)})[{first}:])"
+    return f"(SELECT {cells_as(names)} FROM (SELECT {rows} AS xpsql_cells FROM read_text({found.array})))"
+
+
+def lines_before(file: str, dialect: Dialect) -> int:
+    """Return the lines up to the header, which is one of them."""
+    for number, line in enumerate(lines_of(file, dialect), 1):
+        if is_row(line, dialect):
+            return number
+    return 0
+
+
+def lines_of(file: str, dialect: Dialect) -> list[str]:
+    """Return the first lines of a file.
+
+    Raises:
+        StatementError: they are not in the encoding.
+    """
+    text = next(whole_lines(file, "CSV"), b"")
+    try:
+        return text.decode(dialect.encoding).replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise no_text(file, str(error), dialect.encoding) from error
+
+
+def no_text(file: str, why: str, encoding: str) -> StatementError:
+    """Return the error of a file whose bytes are no text."""
+    return StatementError(
+        f"{file} is no text in {encoding.upper()}: {why}. Read it with its encoding, OPTIONS (encoding 'ISO-8859-1'), or convert "
+        "it: iconv -f WINDOWS-1252 -t UTF-8 old.csv > new.csv."
+    )
+
+
+def is_row(line: str, dialect: Dialect) -> bool:
+    return bool(line.strip(WHITE)) and not (dialect.comment and line.startswith(dialect.comment))
+
+
+def first_row(found: Listing, dialect: Dialect) -> list[str]:
+    """Return the cells of the first row of the files.
+
+    Raises:
+        StatementError: there is none.
+    """
+    arguments = (dialect.separator, dialect.quote, dialect.escape, dialect.leading, dialect.trailing)
+    for file in found.files:
+        lines = [line for line in lines_of(file, dialect)[:FIRST_LINES] if is_row(line, dialect)]
+        if lines:
+            if not dialect.quote:
+                return lines[0].split(dialect.separator)
+            cells = (
+                rows_of("\n".join(lines), *arguments, dialect.comment)[0]
+                if dialect.multiline
+                else cells_of(lines[0], *arguments)
+            )
+            return [cell or "" for cell in cells]
+    raise StatementError(
+        f"{found.files[0]} is empty, so that its columns are unknown. Name them: CREATE TEMPORARY VIEW v (a INT, ...)."
+    )
 
 
 def column_names(cells: list[str], header: bool) -> list[str]:
@@ -234,14 +292,3 @@ def column_names(cells: list[str], header: bool) -> list[str]:
     count = Counter(cell.lower() for cell in cells)
     named = [f"{cell}{i}" if count[cell.lower()] > 1 else cell for i, cell in enumerate(cells)]
     return [name or f"_c{i}" for i, name in enumerate(named)]
-
-
-def checked(name: str, kind: str) -> str:
-    """Return a column in a type that the statement gives; a text that is none is NULL, as in Spark's permissive mode."""
-    column, family = quoted(name), kind.partition("(")[0]
-    if family in TEXTS:
-        return column
-    if family not in PATTERNS:
-        raise StatementError(f"A column of a CSV file cannot be {kind}, got it for {name}. Read it as STRING.")
-    # The condition also keeps DuckDB from moving the cast into its reader, where a text that fails is an error.
-    return f"TRY_CAST(CASE WHEN regexp_full_match({column}, '{PATTERNS[family]}') THEN {column} END AS {kind}) AS {column}"

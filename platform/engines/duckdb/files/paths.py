@@ -6,24 +6,25 @@ import glob
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from ....errors import Position, StatementError
 from ....local import local_path
 from ....objects import below, is_object, located
+from ....spark_types import quoted
+from ...changes import NO_VALUE
+from .partition_types import partition_kinds
 
+PACKED = (".bz2", ".deflate", ".lz4", ".snappy", ".xz", ".zstd")
+FAILURES = (OSError, EOFError, zlib.error, pa.ArrowException)
 PARTITION = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-KINDS = (
-    ("INTEGER", re.compile(r"[+-]?\d{1,9}")),
-    ("BIGINT", re.compile(r"[+-]?\d{1,18}")),
-    ("DOUBLE", re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")),
-    ("DATE", re.compile(r"\d{4}-\d{2}-\d{2}")),
-)
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,41 @@ class Listing:
         """The arguments of DuckDB's readers about partitions."""
         if not self.partitions:
             return "hive_partitioning = false"
-        kinds = ", ".join(f"{literal(name)}: {kind}" for name, kind in self.partitions.items())
+        kinds = ", ".join(f"{literal(name)}: {'VARCHAR' if '(' in kind else kind}" for name, kind in self.partitions.items())
         return f"hive_partitioning = true, hive_types = {{{kinds}}}"
+
+    @property
+    def added(self) -> list[str]:
+        """The columns of folders; DuckDB's readers make no decimals of their values."""
+        return [
+            f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" if "(" in kind else quoted(name)
+            for name, kind in self.partitions.items()
+        ]
 
 
 def opener(file: str) -> Callable[..., IO[Any]]:
-    """Return what opens a file, compressed or not."""
+    """Return what opens a file for reading bytes, compressed or not.
+
+    Raises:
+        StatementError: it is compressed by what this engine does not read.
+    """
+    if file.endswith(PACKED):
+        remedy = "Decompress it, or compress it by gzip (.gz) or zstd (.zst)"
+        raise StatementError(f"{file} cannot be read: its compression is none that the embedded engine reads. {remedy}.")
     if is_object(file):
         return opened_object
-    return gzip.open if file.endswith(".gz") else open
+    return gzip.open if file.endswith(".gz") else opened_zstd if file.endswith(".zst") else open
 
 
-def opened_object(uri: str, mode: str, **how: Any) -> IO[Any]:
+def opened_zstd(file: str, mode: str) -> IO[Any]:
+    """Open a file that is compressed by zstd."""
+    return io.BufferedReader(pa.CompressedInputStream(file, "zstd"))
+
+
+def opened_object(uri: str, mode: str) -> IO[Any]:
     """Open a file of an object store for reading, compressed or not."""
     files, key = located(uri)
-    stream = io.BufferedReader(files.open_input_stream(key))
-    return io.TextIOWrapper(stream, **how) if mode == "rt" else stream
+    return io.BufferedReader(files.open_input_stream(key))
 
 
 def listing(path: str, position: Position | None) -> Listing:
@@ -78,7 +98,7 @@ def listing(path: str, position: Position | None) -> Listing:
     pairs = [pair for root in roots for pair in (files_below(root, {}) if root.is_dir() else [(str(root), {})])]
     if not pairs:
         raise StatementError(f"The folder {path} has no files to read.", position)
-    return Listing(tuple(file for file, _ in pairs), partition_kinds([values for _, values in pairs]))
+    return listed(pairs, path, position)
 
 
 def objects(uri: str, position: Position | None) -> Listing:
@@ -101,7 +121,7 @@ def objects(uri: str, position: Position | None) -> Listing:
     if not pairs:
         reason = "there is no file, or none in folders named column=value; patterns are for local paths"
         raise StatementError(f"The path {uri} has no files to read: {reason}.", position)
-    return Listing(tuple(file for file, _ in pairs), partition_kinds([values for _, values in pairs]))
+    return listed(pairs, uri, position)
 
 
 def visible(path: Path) -> bool:
@@ -120,17 +140,22 @@ def files_below(folder: Path, values: dict[str, str]) -> Iterator[tuple[str, dic
             yield from files_below(path, {**values, match["name"]: unquote(match["value"])})
 
 
-def partition_kinds(values: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Return the type of each partition column: the first that all its values have."""
-    names = dict.fromkeys(name for value in values for name in value)
-    return {name: kind_of([value[name] for value in values if value.get(name, NO_VALUE) != NO_VALUE]) for name in names}
+def listed(pairs: Sequence[tuple[str, dict[str, str]]], path: str, position: Position | None) -> Listing:
+    """Return files and the values that their folders give columns as a listing.
 
-
-def kind_of(values: Sequence[str]) -> str:
-    for kind, pattern in KINDS:
-        if values and all(pattern.fullmatch(value) for value in values):
-            return kind
-    return "VARCHAR"
+    Raises:
+        StatementError: the folders of two files name other columns, or a folder has no value.
+    """
+    first, values = pairs[0]
+    for file, others in pairs:
+        if list(others) != list(values):
+            names = " and ".join("/".join(f"{name}=..." for name in one) or "no such folder" for one in (values, others))
+            message = f"Files of {path} are in folders of other columns, {names}: {first} and {file}."
+            raise StatementError(f"{message} Name the folders alike, in the same letters and order.", position)
+        if (empty := next((name for name, value in others.items() if not value), None)) is not None:
+            message = f"The folder {empty}= of {file} has no value. Write {empty}={NO_VALUE} for NULL."
+            raise StatementError(message, position)
+    return Listing(tuple(file for file, _ in pairs), partition_kinds([found for _, found in pairs]))
 
 
 def literal(value: str) -> str:

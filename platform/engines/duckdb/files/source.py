@@ -47,13 +47,25 @@ class FileSource:
     def of_parquet(cls, found: Listing, merge: bool = False) -> FileSource:
         """Return the rows of Parquet files; `merge` gives columns that only some files have."""
         union = ", union_by_name = true" if merge else ""
-        sql = f"SELECT * FROM read_parquet({found.array}, {found.arguments}{union})"
+        sql = f"SELECT {in_order(found)} FROM read_parquet({found.array}, {found.arguments}{union})"
         return cls(sql, None if found.partitions or merge else found.files)
 
     @classmethod
     def of_files(cls, files: Sequence[str]) -> FileSource:
         """Return the rows of Parquet files that are known to exist."""
         return cls.of_parquet(Listing(tuple(files), {}))
+
+
+def in_order(found: Listing) -> str:
+    """Return the columns of Parquet files, then those of their folders, outermost first: DuckDB's are in alphabetical order."""
+    if not found.partitions:
+        return "*"
+    stored = {name.lower() for name in schema_of(found.files[0]).names}
+    new = [(name, item) for name, item in zip(found.partitions, found.added, strict=True) if name.lower() not in stored]
+    names, items = (
+        (", ".join(parts) for parts in zip(*((quoted(name), item) for name, item in new), strict=True)) if new else ("", "")
+    )
+    return f"* EXCLUDE ({names}), {items}" if new else "*"
 
 
 def open_source(

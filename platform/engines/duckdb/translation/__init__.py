@@ -2,15 +2,25 @@
 
 `make_macros` makes in a connection the macros that a translation calls, `share_macros` reuses another connection's.
 `spark_cast` and `string_of` are casts of Spark as expressions, VARYING the functions that give another value for each call,
-INSTANT the type of a moment.
+INSTANT the type of a moment, `json_fields` and `json_shape` a struct's fields as functions of JSON take them.
 """
 
 from __future__ import annotations
 
 from .casts import spark_cast, string_of
-from .functions import VARYING
+from .functions import VARYING, json_fields, json_shape
 from .kinds import INSTANT
 from .macros import make_macros, share_macros
 from .transpile import translate
 
-__all__ = ["INSTANT", "VARYING", "make_macros", "share_macros", "spark_cast", "string_of", "translate"]
+__all__ = [
+    "INSTANT",
+    "VARYING",
+    "json_fields",
+    "json_shape",
+    "make_macros",
+    "share_macros",
+    "spark_cast",
+    "string_of",
+    "translate",
+]

@@ -36,6 +36,15 @@ def sum_of(of: SparkCall) -> exp.Expr:
     return wrap(made, "CAST(:x AS BIGINT)")
 
 
+def try_sum(of: SparkCall) -> exp.Expr:
+    """try_sum: as sum, and NULL where that is too large."""
+    made = sum_of(of)
+    template = made.meta.get("wrap")
+    if template is not None:
+        made.meta["wrap"] = f"TRY_{template}"
+    return made
+
+
 def average(of: SparkCall) -> exp.Expr:
     kind = of.typer.type_of(undistinct(of.arguments[0]))
     if kind is None or kind.id != "decimal":
@@ -139,7 +148,9 @@ def median(of: SparkCall) -> exp.Expr:
 
 AGGREGATES: dict[str, Maker] = {
     "sum": sum_of,
+    "try_sum": try_sum,
     "avg": average,
+    "try_avg": average,
     "mean": average,
     "count": count,
     "min": extreme("min", "arg_min"),

@@ -38,7 +38,7 @@ def arithmetic_rule(node: exp.Binary, typer: Typer) -> exp.Expr:
     if isinstance(left, exp.Interval) or isinstance(right, exp.Interval):
         return interval_arithmetic(node, typer)
     if isinstance(node, exp.Sub) and all(kind_of(typer.type_of(side)) == "date" for side in (left, right)):
-        raise StatementError("The difference of two dates is an interval, which is not available here. Use datediff(a, b).")
+        return call("to_days", call("spark_datediff", left, right))
     return arithmetic(OPERATORS[type(node)], left, right, typer)
 
 

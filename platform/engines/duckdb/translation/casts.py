@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 INTEGRAL = frozenset(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"))
+REALS = frozenset(("DOUBLE", "REAL", "FLOAT"))
 PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "boolean"))
 
 
@@ -24,7 +25,7 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
     if target in INTEGRAL:
         plain = source is not None and source.id in PLAIN
         return cast(value if plain else call("xpsql_integral", value), target)
-    if target in ("DOUBLE", "REAL", "FLOAT"):
+    if target in REALS:
         real = value if source is not None and source.id in PLAIN else call("xpsql_real", value)
         return cast(real, target)
     if target == "BOOLEAN":
@@ -51,6 +52,8 @@ def spark_try_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataTyp
     target = to.sql("duckdb")
     if target in INTEGRAL:
         return exp.TryCast(this=call("xpsql_try_integral", value), to=to)
+    if target in REALS:
+        return exp.TryCast(this=call("xpsql_try_real", value), to=to)
     if target == "BOOLEAN":
         return call("xpsql_try_boolean", value)
     if target == "DATE":

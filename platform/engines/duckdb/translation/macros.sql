@@ -40,9 +40,24 @@ CREATE MACRO xpsql_try_integral(x) AS
     WHEN typeof(x) = 'VARCHAR' THEN CASE WHEN regexp_matches(CAST(x AS VARCHAR), '^\s*[+-]?[0-9]+\s*$')
       THEN TRY_CAST(trim(CAST(x AS VARCHAR)) AS HUGEINT) END
     ELSE TRY_CAST(x AS HUGEINT) END;
+-- The common texts are DuckDB's to read, others ours: DuckDB takes 1_0 for a number, and 24:00:00 for a time.
+CREATE MACRO xpsql_real_of(t) AS CASE
+  WHEN regexp_full_match(t, '[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?') THEN TRY_CAST(t AS DOUBLE)
+  WHEN regexp_matches(t, '^[\x00-\x20\x7f]*[+-]?(\.?[0-9]|[iI][nN][fF]|[nN][aA][nN])') THEN xpsql_text_real(t) END;
+CREATE MACRO xpsql_date_of(t) AS CASE WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN TRY_CAST(t AS DATE)
+  WHEN regexp_matches(t, '^[\x00-\x20\x7f]*[+-]?[0-9]{4}') THEN DATE '1970-01-01' + CAST(xpsql_text_days(t) AS INTEGER) END;
+CREATE MACRO xpsql_timestamp_of(t) AS CASE
+  WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-](0[0-9]|1[0-7]):[0-5][0-9])?)?')
+    THEN TRY_CAST(t AS TIMESTAMP WITH TIME ZONE)
+  WHEN regexp_matches(t, '^[\x00-\x20\x7f]*([+-]?[0-9]{4}|T?[0-9]{1,2}:)') THEN make_timestamptz(xpsql_text_micros(t)) END;
+CREATE MACRO xpsql_try_real(x) AS
+  CASE WHEN typeof(x) = 'TIMESTAMP WITH TIME ZONE' THEN epoch(TRY_CAST(x AS TIMESTAMP))
+    WHEN typeof(x) = 'VARCHAR' THEN xpsql_real_of(CAST(x AS VARCHAR)) ELSE TRY_CAST(x AS DOUBLE) END;
 CREATE MACRO xpsql_real(x) AS
   CASE WHEN typeof(x) = 'TIMESTAMP WITH TIME ZONE' THEN epoch(TRY_CAST(x AS TIMESTAMP))
-    WHEN typeof(x) = 'VARCHAR' THEN CAST(trim(CAST(x AS VARCHAR)) AS DOUBLE) ELSE CAST(x AS DOUBLE) END;
+    WHEN typeof(x) = 'VARCHAR' AND x IS NOT NULL AND xpsql_real_of(CAST(x AS VARCHAR)) IS NULL
+      THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no double; use TRY_CAST to get NULL instead')
+    WHEN typeof(x) = 'VARCHAR' THEN xpsql_real_of(CAST(x AS VARCHAR)) ELSE CAST(x AS DOUBLE) END;
 CREATE MACRO xpsql_try_boolean(x) AS
   CASE WHEN typeof(x) = 'VARCHAR' THEN CASE WHEN lower(trim(CAST(x AS VARCHAR))) IN ('t', 'true', 'y', 'yes', '1') THEN true
       WHEN lower(trim(CAST(x AS VARCHAR))) IN ('f', 'false', 'n', 'no', '0') THEN false END
@@ -51,27 +66,29 @@ CREATE MACRO spark_boolean(x) AS
   CASE WHEN x IS NOT NULL AND xpsql_try_boolean(x) IS NULL
     THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no boolean; use TRY_CAST to get NULL instead')
     ELSE xpsql_try_boolean(x) END;
-CREATE MACRO xpsql_iso_date(t) AS
-  regexp_replace(regexp_replace(regexp_extract(trim(t), '^[+-]?[0-9]{4,}(-[0-9]{1,2}(-[0-9]{1,2}([T ].*)?)?)?$'), '[T ].*$', ''),
-    '^([+-]?[0-9]{4,})$', '\1-1');
 CREATE MACRO xpsql_try_date(x) AS
-  CASE WHEN typeof(x) = 'VARCHAR' THEN TRY_CAST(CASE WHEN regexp_matches(xpsql_iso_date(CAST(x AS VARCHAR)), '-.*-')
-    THEN xpsql_iso_date(CAST(x AS VARCHAR)) ELSE xpsql_iso_date(CAST(x AS VARCHAR)) || '-1' END AS DATE)
-    ELSE TRY_CAST(x AS DATE) END;
+  CASE WHEN typeof(x) = 'VARCHAR' THEN xpsql_date_of(CAST(x AS VARCHAR)) ELSE TRY_CAST(x AS DATE) END;
 CREATE MACRO spark_to_date(x) AS
   CASE WHEN x IS NOT NULL AND xpsql_try_date(x) IS NULL
-    THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no date; use TRY_CAST to get NULL instead') ELSE xpsql_try_date(x) END,
-  (x, pattern) AS CAST(CASE WHEN pattern IS NULL THEN NULL ELSE strptime(x, pattern) END AS DATE);
+    THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no date; use TRY_CAST to get NULL instead') ELSE xpsql_try_date(x) END;
 CREATE MACRO xpsql_try_timestamp(x) AS
   CASE WHEN typeof(x) IN ('INTEGER', 'BIGINT', 'SMALLINT', 'TINYINT', 'DOUBLE', 'FLOAT', 'HUGEINT')
       OR starts_with(typeof(x), 'DECIMAL')
     THEN make_timestamptz(CAST(TRY_CAST(x AS DOUBLE) * 1000000 AS BIGINT))
+    WHEN typeof(x) = 'VARCHAR' THEN xpsql_timestamp_of(CAST(x AS VARCHAR))
     ELSE TRY_CAST(x AS TIMESTAMP WITH TIME ZONE) END;
 CREATE MACRO spark_to_timestamp(x) AS
   CASE WHEN x IS NOT NULL AND xpsql_try_timestamp(x) IS NULL
     THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no timestamp; use TRY_CAST to get NULL instead')
-    ELSE xpsql_try_timestamp(x) END,
-  (x, pattern) AS CAST(strptime(x, pattern) AS TIMESTAMP WITH TIME ZONE);
+    ELSE xpsql_try_timestamp(x) END;
+CREATE MACRO xpsql_matching(x, p, found) AS
+  CASE WHEN x IS NOT NULL AND found IS NULL
+    THEN error('the text ''' || CAST(x AS VARCHAR) || ''' is no time of the pattern ''' || p || '''; use try_to_timestamp to get NULL instead')
+    ELSE found END;
+CREATE MACRO xpsql_moved(t, a, b) AS
+  CASE WHEN t IS NOT NULL AND a IS NOT NULL AND b IS NOT NULL AND xpsql_shifted_micros(t, a, b) IS NULL
+    THEN error('there is no zone ''' || CASE WHEN a = 'Z' THEN b ELSE a END || '''; write Europe/Berlin, or an offset: +01:00')
+    ELSE xpsql_shifted_micros(t, a, b) END;
 
 -- arithmetic
 CREATE MACRO xpsql_divide(a, b) AS
@@ -144,10 +161,18 @@ CREATE MACRO spark_nullifzero(x) AS CASE WHEN x = 0 THEN NULL ELSE x END;
 CREATE MACRO spark_octet_length(s) AS CAST(strlen(spark_string(s)) AS INTEGER);
 CREATE MACRO spark_bit_length(s) AS CAST(strlen(spark_string(s)) * 8 AS INTEGER);
 CREATE MACRO spark_length(s) AS CAST(length(spark_string(s)) AS INTEGER);
-CREATE MACRO spark_upper(s) AS upper(spark_string(s));
-CREATE MACRO spark_lower(s) AS lower(spark_string(s));
+-- DuckDB's letters have one letter for each other, so that a final sigma, and letters that become two, are ours.
+CREATE MACRO xpsql_upper_of(s) AS CASE WHEN strlen(s) > length(s) AND regexp_matches(s, '[ßŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀ-ᾯᾲ-ᾴᾶᾷᾼῂ-ῄῆῇῌῒΐῖῗῢ-ῤῦῧῲ-ῴῶῷῼﬀ-ﬗ]')
+  THEN xpsql_upper(s) ELSE upper(s) END;
+CREATE MACRO xpsql_lower_of(s) AS CASE WHEN contains(s, 'Σ') OR contains(s, 'İ') THEN xpsql_lower(s) ELSE lower(s) END;
+CREATE MACRO spark_upper(s) AS xpsql_upper_of(spark_string(s));
+CREATE MACRO spark_lower(s) AS xpsql_lower_of(spark_string(s));
+CREATE MACRO xpsql_reversed(s) AS CASE WHEN strlen(s) > length(s) THEN xpsql_reverse(s) ELSE reverse(s) END;
+CREATE MACRO xpsql_elt(n, l) AS CASE WHEN n < 1 OR n > len(l)
+  THEN error('elt has ' || CAST(len(l) AS VARCHAR) || ' values, got the place ' || CAST(n AS VARCHAR)) ELSE l[n] END;
+CREATE MACRO spark_conv(s, a, b) AS xpsql_conv(spark_string(s), CAST(a AS BIGINT), CAST(b AS BIGINT));
 CREATE MACRO spark_initcap(s) AS
-  array_to_string(list_transform(string_split(lower(s), ' '), lambda xpsql_x: upper(left(xpsql_x, 1)) || substr(xpsql_x, 2)), ' ');
+  array_to_string(list_transform(string_split(xpsql_lower_of(s), ' '), lambda xpsql_x: upper(left(xpsql_x, 1)) || substr(xpsql_x, 2)), ' ');
 CREATE MACRO spark_ltrim(s) AS ltrim(s, ' ');
 CREATE MACRO spark_rtrim(s) AS rtrim(s, ' ');
 CREATE MACRO spark_trim(s) AS trim(s, ' '), (s, c) AS trim(s, c);
@@ -170,7 +195,7 @@ CREATE MACRO spark_repeat(s, n) AS repeat(s, n);
 CREATE MACRO spark_space(n) AS repeat(' ', n);
 CREATE MACRO spark_replace(s, a) AS replace(s, a, ''), (s, a, b) AS CASE WHEN a = '' THEN s ELSE replace(s, a, b) END;
 CREATE MACRO spark_regexp_replace(s, p, r) AS
-  regexp_replace(s, p, regexp_replace(replace(r, '\', '\\'), '\$([0-9])', '\\\1', 'g'), 'g');
+  regexp_replace(s, p, regexp_replace(replace(r, '', '\'), '\$([0-9])', '\\\1', 'g'), 'g');
 CREATE MACRO spark_regexp_extract(s, p) AS regexp_extract(s, p, 1), (s, p, g) AS regexp_extract(s, p, g);
 CREATE MACRO xpsql_all_matches(s, p, g) AS CASE WHEN s IS NULL OR p IS NULL THEN NULL ELSE regexp_extract_all(s, p, g) END;
 CREATE MACRO spark_regexp_extract_all(s, p) AS xpsql_all_matches(s, p, 1), (s, p, g) AS xpsql_all_matches(s, p, g);
@@ -195,9 +220,12 @@ CREATE MACRO spark_find_in_set(x, s) AS CAST(CASE WHEN x IS NULL OR s IS NULL TH
 CREATE MACRO spark_overlay(s, r, p) AS left(s, p - 1) || r || substr(s, p + length(r)),
   (s, r, p, n) AS left(s, p - 1) || r || substr(s, p + CASE WHEN n < 0 THEN length(r) ELSE n END);
 CREATE MACRO spark_format_number(x, n) AS format('{:,.' || CAST(n AS VARCHAR) || 'f}', CAST(x AS DOUBLE));
-CREATE MACRO spark_get_json_object(j, p) AS
-  CASE WHEN TRY_CAST(j AS JSON) IS NULL THEN NULL
-    WHEN json_type(TRY_CAST(j AS JSON), p) = 'NULL' THEN NULL ELSE json_extract_string(TRY_CAST(j AS JSON), p) END;
+-- Of a path of names and places. Numbers with a fraction are ours to write.
+CREATE MACRO xpsql_json_found(j, p, t) AS
+  CASE WHEN regexp_matches(t, '^[-0-9\[{].*[.eE]') THEN xpsql_json_part(j, p) ELSE t END;
+CREATE MACRO xpsql_json_plain_part(j, p) AS
+  CASE WHEN TRY_CAST(j AS JSON) IS NULL OR json_type(TRY_CAST(j AS JSON), p) = 'NULL' THEN NULL
+    ELSE xpsql_json_found(j, p, json_extract_string(TRY_CAST(j AS JSON), p)) END;
 CREATE MACRO spark_json_array_length(j) AS
   CASE WHEN json_type(TRY_CAST(j AS JSON)) = 'ARRAY' THEN CAST(json_array_length(TRY_CAST(j AS JSON)) AS INTEGER) END;
 CREATE MACRO spark_json_object_keys(j) AS
@@ -235,10 +263,7 @@ CREATE MACRO spark_last_day(x) AS CAST(last_day(x) AS DATE);
 CREATE MACRO xpsql_day_number(t) AS
   CAST(CASE left(upper(t), 2) WHEN 'MO' THEN 1 WHEN 'TU' THEN 2 WHEN 'WE' THEN 3 WHEN 'TH' THEN 4 WHEN 'FR' THEN 5 WHEN 'SA' THEN 6 WHEN 'SU' THEN 7 END AS INTEGER);
 CREATE MACRO spark_next_day(x, t) AS x + CAST((xpsql_day_number(t) - isodow(x) + 6) % 7 + 1 AS INTEGER);
-CREATE MACRO spark_unix_timestamp(x) AS epoch_us(x) // 1000000,
-  (x, pattern) AS CAST(floor(epoch_us(strptime(x, pattern)) / 1000000) AS BIGINT);
-CREATE MACRO spark_from_unixtime(n) AS strftime(make_timestamp(CAST(n AS BIGINT) * 1000000), '%Y-%m-%d %H:%M:%S'),
-  (n, pattern) AS strftime(make_timestamp(CAST(n AS BIGINT) * 1000000), pattern);
+CREATE MACRO spark_unix_timestamp(x) AS epoch_us(x) // 1000000;
 CREATE MACRO spark_timestamp_seconds(n) AS make_timestamptz(CAST(CAST(n AS DECIMAL(26, 6)) * 1000000 AS BIGINT));
 CREATE MACRO spark_timestamp_millis(n) AS make_timestamptz(CAST(n AS BIGINT) * 1000);
 CREATE MACRO spark_timestamp_micros(n) AS make_timestamptz(CAST(n AS BIGINT));
@@ -249,8 +274,6 @@ CREATE MACRO spark_unix_date(x) AS CAST(x - DATE '1970-01-01' AS INTEGER);
 CREATE MACRO spark_date_from_unix_date(n) AS DATE '1970-01-01' + CAST(n AS INTEGER);
 CREATE MACRO spark_make_date(y, m, d) AS make_date(CAST(y AS BIGINT), CAST(m AS BIGINT), CAST(d AS BIGINT));
 CREATE MACRO spark_make_timestamp(y, mo, d, h, mi, s) AS CAST(make_timestamp(y, mo, d, h, mi, CAST(s AS DOUBLE)) AS TIMESTAMP WITH TIME ZONE);
-CREATE MACRO spark_from_utc_timestamp(x, z) AS CAST(timezone(z, x) AS TIMESTAMP WITH TIME ZONE);
-CREATE MACRO spark_to_utc_timestamp(x, z) AS timezone(z, CAST(x AS TIMESTAMP));
 CREATE MACRO spark_dayname(x) AS left(dayname(x), 3);
 CREATE MACRO spark_monthname(x) AS left(monthname(x), 3);
 -- As java.time has it: an end whose time of day does not reach the start's is a day nearer, and months are of 32 days.

@@ -1,20 +1,24 @@
-"""Spark's patterns of dates and times, as DuckDB's strftime and strptime have them."""
+"""Spark's patterns of dates and times on DuckDB: by which times are written, and by which texts are read."""
 
 from __future__ import annotations
 
 import re
 
-from ....errors import StatementError
+from sqlglot import exp
 
-PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
-CODES = {
+from ....errors import StatementError
+from ....udf.time_patterns import PIECES, reading_of
+from .calls import call, cast, filled, string
+
+WRITTEN = {
     "y": "%Y",
     "yy": "%y",
+    "yyy": "%Y",
     "yyyy": "%Y",
-    "M": "%-m",
-    "MM": "%m",
-    "MMM": "%b",
-    "MMMM": "%B",
+    **{letter: "%-m" for letter in "ML"},
+    **{2 * letter: "%m" for letter in "ML"},
+    **{3 * letter: "%b" for letter in "ML"},
+    **{4 * letter: "%B" for letter in "ML"},
     "d": "%-d",
     "dd": "%d",
     "D": "%-j",
@@ -34,25 +38,88 @@ CODES = {
     "SSS": "%g",
     "SSSSSS": "%f",
     "a": "%p",
+    "G": "AD",
+    # The zone of a session is UTC.
+    **{"X" * count: "Z" for count in range(1, 6)},
+    "x": "+00",
+    "xx": "+0000",
+    "xxx": "+00:00",
+    **{"Z" * count: "+0000" for count in range(1, 4)},
+    "ZZZZ": "GMT",
+    "ZZZZZ": "Z",
+    "VV": "UTC",
+    **{"z" * count: "UTC" for count in range(1, 4)},
+    "zzzz": "Coordinated Universal Time",
+    "O": "GMT",
+    "OOOO": "GMT",
 }
+FIXED = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+SHAPES = {"yyyy": "[0-9]{4}", "HH": "([01][0-9]|2[0-3])", "mm": "[0-5][0-9]", "ss": "[0-5][0-9]"}
+NANOSECONDS = "%n"
 
 
-def percent_codes(pattern: str) -> str:
-    """Return a pattern with percent codes in place of letters.
+def formatted(moment: exp.Expr, pattern: str) -> exp.Expr:
+    """Return a moment as text by a pattern.
 
     Raises:
-        StatementError: a letter, or a number of them, that has no code.
+        StatementError: the pattern has a letter, or a number of them, by which nothing is written.
     """
-    return "".join(piece(found, pattern) for found in PIECES.finditer(pattern))
+    parts: list[exp.Expr] = []
+    codes = ""
+    for found in PIECES.finditer(pattern):
+        text = found.group()
+        if found[2] == "S" and text not in WRITTEN and len(text) <= 9:
+            digits = call("left", call("strftime", cast(moment.copy(), "TIMESTAMP"), string(NANOSECONDS)), exp.Literal.number(len(text)))
+            parts += [*([call("strftime", moment.copy(), string(codes))] if codes else []), digits]
+            codes = ""
+        else:
+            codes += code_of(found, pattern)
+    if codes or not parts:
+        parts.append(call("strftime", moment.copy(), string(codes)))
+    made = parts[0]
+    for part in parts[1:]:
+        made = exp.DPipe(this=made, expression=part)
+    return exp.Paren(this=made) if len(parts) > 1 else made
 
 
-def piece(found: re.Match[str], pattern: str) -> str:
-    """Return one letter run, quoted text or sign of a pattern."""
+def code_of(found: re.Match[str], pattern: str) -> str:
+    """Return DuckDB's code of one letter run, quoted text or sign of a pattern."""
     text = found.group()
-    if found[1] is not None:
-        return "'" if text == "''" else found[1].replace("''", "'").replace("%", "%%")
-    if found[2] is None:
-        return "%%" if text == "%" else text
-    if text not in CODES:
-        raise StatementError(f"The pattern {pattern!r} has {text!r}, which is not available. Valid: {', '.join(CODES)}.")
-    return CODES[text]
+    if found[1] is not None or found[2] is None:
+        return "" if text in "[]" else literal_of(found).replace("%", "%%")
+    if text not in WRITTEN:
+        raise unknown(pattern, text, WRITTEN)
+    return WRITTEN[text]
+
+
+def literal_of(found: re.Match[str]) -> str:
+    """Return the text that a quoted part or a sign of a pattern stands for."""
+    text = found.group()
+    return text if found[1] is None else "'" if text == "''" else found[1].replace("''", "'")
+
+
+def unknown(pattern: str, text: str, valid: dict[str, str]) -> StatementError:
+    return StatementError(f"The pattern {pattern!r} has {text!r}, which is not available. Valid: {', '.join(valid)}.")
+
+
+def parsed(text: exp.Expr, pattern: str) -> exp.Expr:
+    """Return the moment of a text by a pattern, NULL where it does not match; DuckDB reads texts of usual patterns.
+
+    Raises:
+        StatementError: the pattern has a letter, or a number of them, by which nothing is read.
+    """
+    if reading_of(pattern) is None:
+        raise StatementError(f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, H, h, m, s, S, a, X, Z, VV.")
+    ours = filled("make_timestamptz(xpsql_pattern_micros(:t, :p))", t=text, p=string(pattern))
+    pieces = list(PIECES.finditer(pattern))
+    letters = [found.group() for found in pieces if found[2] is not None]
+    if not {"yyyy", "MM", "dd"} <= set(letters) or not set(letters) <= FIXED.keys() or len(set(letters)) < len(letters):
+        return ours
+    if any(found.group() in "[]" for found in pieces):
+        return ours
+    shape = "".join(SHAPES.get(found.group(), "[0-9]{2}") if found[2] else re.escape(literal_of(found)) for found in pieces)
+    codes = "".join(FIXED[found.group()] if found[2] else literal_of(found).replace("%", "%%") for found in pieces)
+    template = (
+        "CASE WHEN regexp_full_match(:t, :shape) THEN CAST(try_strptime(:t, :codes) AS TIMESTAMP WITH TIME ZONE) ELSE :ours END"
+    )
+    return filled(template, t=text, shape=string(shape), codes=string(codes), ours=ours)

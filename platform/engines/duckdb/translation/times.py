@@ -8,7 +8,7 @@ from ....errors import StatementError
 from .calls import Maker, SparkCall, call, cast, filled, number, string
 from .coercion import Kind, alike, common, kind_of
 from .kinds import INSTANT
-from .patterns import percent_codes
+from .patterns import formatted, parsed
 from .typer import Typer
 
 PARTS = {
@@ -33,7 +33,7 @@ DATES = {
     "datediff": (0, 1),
 }
 INSTANTS = {
-    **dict.fromkeys(["hour", "minute", "second", "unix_timestamp", "from_utc_timestamp", "to_utc_timestamp"], (0,)),
+    **dict.fromkeys(["hour", "minute", "second", "unix_timestamp"], (0,)),
     "months_between": (0, 1),
 }
 DATE_PARTS = frozenset(f"spark_{name}" for name in DATES) | {"xpsql_isodow", "xpsql_isoyear"}
@@ -93,23 +93,44 @@ def sequence(of: SparkCall) -> exp.Expr:
 
 
 def date_format(of: SparkCall) -> exp.Expr:
-    return call("strftime", instant_of(of.arguments[0], of.typer), string(percent_codes(of.literal(1, "its pattern"))))
+    return formatted(instant_of(of.arguments[0], of.typer), of.literal(1, "its pattern"))
+
+
+def from_unixtime(of: SparkCall) -> exp.Expr:
+    moment = filled("make_timestamp(CAST(:n AS BIGINT) * 1000000)", n=of.arguments[0])
+    return formatted(moment, of.literal(1, "its pattern") if len(of.arguments) > 1 else "yyyy-MM-dd HH:mm:ss")
 
 
 def with_pattern(of: SparkCall) -> exp.Expr:
-    """to_date, to_timestamp, unix_timestamp, from_unixtime: an optional second argument is a pattern."""
+    """to_date, to_timestamp, unix_timestamp and those that give NULL: an optional second argument is a pattern."""
     if of.name == "unix_timestamp" and not of.arguments:
         return call("spark_unix_timestamp", call("now"))
-    if of.name == "unix_timestamp" and (len(of.arguments) == 1 or of.kind(0) in ("date", INSTANT)):
-        return macro(of._replace(arguments=of.arguments[:1]))
-    if of.name == "to_timestamp" and len(of.arguments) == 1:
-        return instant_of(of.arguments[0], of.typer)
-    if of.name == "to_date" and len(of.arguments) == 1:
-        return date_of(of.arguments[0], of.typer)
-    arguments = of.arguments[:1]
-    if len(of.arguments) > 1 and (of.name == "from_unixtime" or of.kind(0) in ("varchar", None)):
-        arguments = [*arguments, string(percent_codes(of.literal(1, "its pattern")))]
-    return call(f"spark_{of.name}", *arguments)
+    name, attempt = of.name.removeprefix("try_"), of.name.startswith("try_")
+    value = of.arguments[0]
+    if len(of.arguments) > 1 and of.kind(0) in ("varchar", None):
+        pattern = of.literal(1, "its pattern")
+        made = parsed(value, pattern)
+        if not attempt:
+            made = call("xpsql_matching", value, string(pattern), made)
+        return cast(made, "DATE") if name == "to_date" else call("spark_unix_timestamp", made) if name == "unix_timestamp" else made
+    if attempt and of.kind(0) == "varchar":
+        return call("xpsql_try_date" if name == "to_date" else "xpsql_try_timestamp", value)
+    if name == "unix_timestamp":
+        return macro(of._replace(arguments=[value]))
+    return date_of(value, of.typer) if name == "to_date" else instant_of(value, of.typer)
+
+
+def in_zone(of: SparkCall) -> exp.Expr:
+    """from_utc_timestamp and to_utc_timestamp."""
+    moment, zone = instant_of(of.arguments[0], of.typer), of.arguments[1]
+    source, target = (string("Z"), zone) if of.name == "from_utc_timestamp" else (zone, string("Z"))
+    return filled("make_timestamptz(xpsql_moved(epoch_us(:t), :a, :b))", t=moment, a=source, b=target)
+
+
+def convert_timezone(of: SparkCall) -> exp.Expr:
+    """convert_timezone([source,] target, time): a time without a zone; the session's zone is UTC."""
+    source, target, moment = of.arguments if len(of.arguments) == 3 else [string("Z"), *of.arguments]
+    return filled("make_timestamp(xpsql_moved(epoch_us(:t), :a, :b))", t=cast(instant_of(moment, of.typer), "TIMESTAMP"), a=source, b=target)
 
 
 def extract(of: SparkCall) -> exp.Expr:
@@ -175,7 +196,12 @@ TIMES: dict[str, Maker] = {
     "to_date": with_pattern,
     "to_timestamp": with_pattern,
     "unix_timestamp": with_pattern,
-    "from_unixtime": with_pattern,
+    "try_to_date": with_pattern,
+    "try_to_timestamp": with_pattern,
+    "from_unixtime": from_unixtime,
+    "from_utc_timestamp": in_zone,
+    "to_utc_timestamp": in_zone,
+    "convert_timezone": convert_timezone,
     "extract": extract,
     "trunc": truncated,
     "date_trunc": truncated,
