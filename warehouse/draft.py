@@ -15,7 +15,7 @@ from ..platform.errors import DataError, StatementError, XpsqlError
 from .durable import clear, link_tree, storing, sync_names, sync_tree
 from .files import VersionFiles
 from .locks import Lock
-from .manifest import XXH3, Manifest, RoundEntry, write_manifest
+from .manifest import Manifest, RoundEntry, write_manifest
 from .stored import collected
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
@@ -144,10 +144,7 @@ class Draft(VersionFiles):
             sync_names(self.folder, self.folder.parents[2])
         begun = self.manifest.examples_total
         total = begun + manifest.examples
-        requires = tuple(sorted({*manifest.requires, XXH3}))
-        self._end(
-            dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files, requires=requires)
-        )
+        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))
         self._open = False  # the version exists, whatever happens to files that it makes obsolete
         try:
             clear_checkpoints(self.manifest, self.folder)

@@ -21,10 +21,9 @@ from .durable import replace_text
 from .ranges import check_ranges
 from .stored import FileEntry, SumsEntry, VectorsEntry, check_files
 
-FORMAT, DEFAULTS = 3, 1  # of files, and of options that are not written
+FORMAT = 1
 CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
-XXH3 = "xxh3"  # checksums of files are
-FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA, XXH3})
+FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA})
 
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged", "newer format"]
 R = TypeVar("R")
@@ -162,7 +161,7 @@ class Manifest:
     Attributes:
         status: `training` while nobody trains reads as `interrupted`; `damaged` and `newer format` stand in no manifest:
             they are of those that cannot be read.
-        training: a random name of the training that made it, which its checkpoints carry; empty where an older xpsql began it.
+        training: a random name of the training that made it, which its checkpoints carry.
         statement: the text that made it; `query` is the part after AS; parent: the version it continues, if any.
         replaces: once `ready`, every version before it is gone (OR REPLACE).
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
@@ -183,14 +182,13 @@ class Manifest:
         input: how the splits are read; batch_size, passes, shards, workers: with what; expected: examples in all, if known.
         epoch: of the driver that trains it; RESUME counts on.
         once: the names under which it and its ancestors learned (WITH once), its own last.
-        files: the files of its data, with their checksums; None of a version before format 3, which has none.
+        files: the files of its data, with their checksums; None before it is committed.
         requires: what a reader must know beside this format, by name; docs/format.md has them.
         base: the previous version, whose rows this one's change (a delta); None where it has all rows.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and its ancestors have learned from each stream, by its name.
         publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself. retain: RETAIN LAST.
-        defaults: which ones options have that are not written; 0 of an earlier version.
     """
 
     model: str = ""
@@ -257,7 +255,6 @@ class Manifest:
     stream: str | None = None
     position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publish: Mapping[str, Any] | None = None
-    defaults: int = 0
     retain: int | None = None
 
     @property

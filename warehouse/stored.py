@@ -14,14 +14,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self, cast
+from typing import BinaryIO, NamedTuple, Self, cast
 
 import numpy as np
 
 from ..platform.errors import ModelError
-
-if TYPE_CHECKING:
-    from xxhash import xxh3_128, xxh64
 
 NUM_SLICES = 1024  # a key's slice is its top ten bits
 SLICE_SHIFT = 54
@@ -39,7 +36,7 @@ class Block(NamedTuple):
     Attributes:
         first, stop: its rows have keys of the slices first to stop - 1; 0 and 1024 where it may have any.
         size: bytes.
-        checksum: in hexadecimal digits: 32 of XXH3, or 16 of XXH64 that an older xpsql wrote; see `matches`.
+        checksum: 32 hexadecimal digits of XXH3.
     """
 
     first: int
@@ -59,7 +56,7 @@ class Block(NamedTuple):
         """
         slices, size, checksum = text.split(" ")
         first, stop = map(int, slices.split("-"))
-        if not 0 <= first <= stop <= NUM_SLICES or int(size) < 1 or len(checksum) not in (16, 32):
+        if not 0 <= first <= stop <= NUM_SLICES or int(size) < 1 or len(checksum) != 32:
             raise ValueError(f"a block is 'first-stop size checksum', got {text!r}")
         return cls(first, stop, int(size), checksum)
 
@@ -88,7 +85,7 @@ class VectorsEntry:
 @dataclass(frozen=True)
 class SumsEntry:
     """That a version's scores are sums over features, see Sums of algorithms/sums.py, so that readers do without its algorithm.
-    A version has none whose scores are more, or that an older xpsql wrote."""
+    A version has none whose scores are more."""
 
     weights: str = ""
     vectors: str | None = None
@@ -102,7 +99,7 @@ class VersionFile(NamedTuple):
 
     Attributes:
         path: where it is.
-        file: what the manifest says of it; None of a version without checksums, written before format 3.
+        file: what the manifest says of it; None of a version that is being written.
     """
 
     path: Path
@@ -217,16 +214,7 @@ def checksum(content: bytes | memoryview) -> str:
 
 def matches(content: bytes | memoryview, written: str) -> bool:
     """Return whether bytes have a checksum."""
-    found = hasher(written)
-    found.update(content)
-    return found.hexdigest() == written
-
-
-def hasher(written: str) -> xxh3_128 | xxh64:
-    """Return what computes checksums of a kind, which the number of a checksum's digits tells."""
-    import xxhash
-
-    return xxhash.xxh3_128() if len(written) == 32 else xxhash.xxh64()
+    return checksum(content) == written
 
 
 def seal(path: Path, rows: int, runs: Sequence[tuple[int, int, int]]) -> None:

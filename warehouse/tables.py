@@ -34,7 +34,7 @@ from .names import folder_name, model_name
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 2  # 1 knows no partitions, and is written for tables that have none
+FORMAT = 1
 MANIFEST = "_manifest.json"
 DATA = "_data"
 WAIT_SECONDS = 30.0
@@ -218,7 +218,7 @@ class Tables:
             values = json.loads(path.read_text(encoding="utf-8"))
             if values["format"] > FORMAT:
                 raise ModelError(f"Table {name} was written by a newer xpsql (format {values['format']}). Upgrade xpsql.")
-            by, parts = tuple(values.get("partitioned_by", ())), dict(values.get("partitions", {}))
+            by, parts = tuple(values["partitioned_by"]), dict(values["partitions"])
             return Contents(tuple(values["files"]), tuple(values["before"]), int(values["generation"]), by, parts)
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -254,11 +254,8 @@ class Tables:
 
 
 def entry(contents: Contents) -> dict[str, object]:
-    """Return what a manifest holds, so that an older xpsql reads what it knows."""
-    values = asdict(contents)
-    if contents.partitioned_by:
-        return {"format": FORMAT, **values}
-    return {"format": 1, **{name: values[name] for name in ("files", "before", "generation")}}
+    """Return what a manifest holds."""
+    return {"format": FORMAT, **asdict(contents)}
 
 
 def _check_fits(name: str, file: Path, drafted: Path, partitioned_alike: bool) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from ...warehouse.draft import Draft
@@ -130,14 +129,6 @@ def _write_part(table: TableEntry, path: Path, rows: pa.RecordBatchReader) -> in
     """Write rows of a query of stored rows as they are stored, and return how many there were."""
     with RowWriter(path, table) as writer:
         for batch in rows:
-            columns = [as_stored(column, field.type) for column, field in zip(batch.columns, writer.schema, strict=True)]
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, writer.schema, strict=True)]
             writer.write(pa.RecordBatch.from_arrays(columns, schema=writer.schema))
     return writer.rows
-
-
-def as_stored(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return a column of a query in the type it is stored in; format 1 has the state of optimizers as lists."""
-    if not pa.types.is_fixed_size_binary(kind) or not pa.types.is_nested(column.type):
-        return column.cast(kind)
-    floats = np.ascontiguousarray(column.flatten().to_numpy(zero_copy_only=False), np.float32)
-    return pa.FixedSizeBinaryArray.from_buffers(kind, len(column), [None, pa.py_buffer(floats)])

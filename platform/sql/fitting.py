@@ -245,7 +245,7 @@ def constant(call: ConstantCall, value: Any, kind: pa.DataType) -> str:
         StatementError: it is NULL.
     """
     if value is None:
-        raise StatementError(f"{call.name} is NULL: the query has no value of {call.argument.text}.", call.position)
+        raise StatementError(f"{call.name} is NULL: what it reads has no value in any row, NaN and infinities left out.", call.position)
     return written_as(value, kind)
 
 

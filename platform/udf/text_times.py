@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import numpy as np
 import pyarrow as pa
 
 from .base import Computed

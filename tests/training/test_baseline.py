@@ -87,11 +87,6 @@ def test_the_mean_is_that_of_the_rows_that_filters_leave(session: xpsql.Session,
     assert weight == pytest.approx(log_odds(clicks[0].as_py() / rows[0].as_py()), rel=0.05)
 
 
-def test_examples_of_weight_0_alone_say_nothing_of_the_mean(session: xpsql.Session, log: str) -> None:
-    found = intercept(session, f"xftrl ({STILL}) WEIGHT w AS SELECT label, n, 0 AS w FROM {log}")
-    assert found == pytest.approx([0], abs=1e-3)
-
-
 def test_the_mean_is_judged_by_some_splits_all_over_the_input(
     session: xpsql.Session, log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from xpsql.warehouse.manifest import read_manifest
 from xpsql.warehouse.trainings.progress import read_progress
 
 
-@pytest.mark.parametrize("content", [b'{"format": 3, "model": "\xf3"}', b"[" * 100_000, b'{"format": Infinity}', b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b'{"format": 1, "model": "\xf3"}', b"[" * 100_000, b'{"format": Infinity}', b"\xff\xfe"])
 def test_a_manifest_that_cannot_be_read_is_reported_as_damaged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "manifest.json").write_bytes(content)
     with pytest.raises(ModelError, match=r"manifest\.json is damaged"):

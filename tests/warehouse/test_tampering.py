@@ -300,7 +300,7 @@ def test_a_checkpoint_that_leads_elsewhere_is_damaged(tmp_path: Path, change: di
     (tmp_path / "000000-000001").mkdir()
     sound = json.loads(json.dumps(dataclasses.asdict(Checkpoint(0, 1))))
     for values, error in ((sound, "is missing"), (sound | change, "manifest.json is damaged")):
-        content = {"format": 3, "checksum": checksum(values), "checkpoint": values}
+        content = {"format": 1, "checksum": checksum(values), "checkpoint": values}
         (tmp_path / "000000-000001" / "manifest.json").write_text(json.dumps(content))
         with pytest.raises(CheckpointError, match=error):
             checkpoints.read("000000-000001")

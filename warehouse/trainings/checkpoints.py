@@ -150,16 +150,11 @@ def checkpoints_of(manifest: Manifest, folder: Path) -> Checkpoints:
     """Return the checkpoints of a version: in its own folder, or in one of the training's own below what its statement names.
 
     Raises:
-        ModelError: no filesystem answers to it, or an older xpsql began the training, which marked no folder as its own.
+        ModelError: no filesystem answers to it.
     """
     given = manifest.settings.get("checkpoint_path")
     if not given:
         return Checkpoints(Storage(str(folder / FOLDER)), manifest.training)
-    if not manifest.training:
-        raise ModelError(
-            f"An older xpsql began version {manifest.version} of model {manifest.model}, whose checkpoints in {given} carry no "
-            "mark of their training. Resume it with that xpsql, or train again, and remove them by hand."
-        )
     name = f"v{manifest.version}-{manifest.training}"
     owner = Owner(str(folder.parents[2].resolve()), manifest.model, manifest.version, manifest.training)
     return Checkpoints(Storage(str(given), folder_name(manifest.model), name), manifest.training, owner)

@@ -59,7 +59,6 @@ class Codec(Generic[M]):
 
     Args:
         declared: a NamedTuple.
-        written: what records that have another name now were written as, in the declaration that the checksum is of.
 
     Attributes:
         checksum: of the declaration, uint32.
@@ -68,10 +67,10 @@ class Codec(Generic[M]):
         TypeError: a field cannot travel; names it.
     """
 
-    def __init__(self, declared: type[M], written: Mapping[type[Any], str] = types.MappingProxyType({})) -> None:
+    def __init__(self, declared: type[M]) -> None:
         description = describe(declared, declared.__name__)
         self.declared = declared
-        self.checksum = zlib.crc32(text_of(description, written).encode())
+        self.checksum = zlib.crc32(text_of(description).encode())
         self._schema = Schema(description, DTYPES)
 
     @property
@@ -146,13 +145,13 @@ def unaliased(hint: Any) -> Any:
     return hint if value is None else value[typing.get_args(hint)]
 
 
-def text_of(description: Description, written: Mapping[type[Any], str]) -> str:
-    """Return a description as text that is the same in every process, with the names of records, as written, and of fields."""
+def text_of(description: Description) -> str:
+    """Return a description as text that is the same in every process, with the names of records and of fields."""
     word, *parts = description
     if word == "record":
         declared, fields = parts
-        named = zip(declared._fields, (text_of(field, written) for field in fields), strict=True)
-        return f"{written.get(declared, declared.__name__)}({', '.join(f'{name}: {text}' for name, text in named)})"
+        named = zip(declared._fields, (text_of(field) for field in fields), strict=True)
+        return f"{declared.__name__}({', '.join(f'{name}: {text}' for name, text in named)})"
     if word == "array":
         return f"array {parts[0]}"
-    return " ".join([word, *(text_of(part, written) for part in parts)])
+    return " ".join([word, *(text_of(part) for part in parts)])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ....warehouse.version import Version
     from ..context import Context
 
-WHOLE, READABLE, DAMAGED = "whole", "no checksum", "damaged"
+WHOLE, DAMAGED = "whole", "damaged"
 
 SCHEMA = pa.schema(
     [
@@ -85,7 +85,7 @@ def found(part: VersionFile) -> dict[str, Any]:
             size = part.check()
     except ModelError as error:
         return {"state": DAMAGED, "reason": str(error)}
-    return {"bytes": size, "state": READABLE if part.file is None else WHOLE}
+    return {"bytes": size, "state": WHOLE}
 
 
 def parse(cursor: Cursor) -> CheckModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...ps.transport.codec import Codec
 from ...ps.watermarks import Lines
@@ -10,7 +10,7 @@ from ..metrics.metrics import Tally
 from ..metrics.passes import PassTally
 from ..metrics.validations import Validated
 from ..metrics.windows import Window, WindowPart
-from ..row_files.saved import KeptPass, SavedRows, SavedShards
+from ..row_files.saved import KeptPass
 
 
 class DriverState(NamedTuple):
@@ -41,20 +41,4 @@ class DriverState(NamedTuple):
     later: PassTally | None = None
 
 
-class FormerState(NamedTuple):
-    """What a DriverState had before it had `later`."""
-
-    finished: Lines
-    counted: Lines
-    tallies: tuple[Tally, ...]
-    windows: tuple[Window, ...]
-    open: tuple[WindowPart, ...]
-    examples: int
-    seconds: float
-    validated: tuple[Validated, ...] = ()
-    kept: KeptPass | None = None
-
-
-WRITTEN: dict[type[Any], str] = {WindowPart: "Seen", SavedShards: "Held", SavedRows: "Saved"}
-DRIVER_STATE = Codec(DriverState, WRITTEN)
-FORMER_STATE = Codec(FormerState, {**WRITTEN, FormerState: "DriverState"})
+DRIVER_STATE = Codec(DriverState)

@@ -23,7 +23,7 @@ from ...ps.snapshot import Snapshot, State, keys_of, layout_of, within
 from ...ps.transport.codec import Codec, WireError
 from ...ps.watermarks import RunRecord, Watermarks, from_lines, highest, lowest
 from .begins import Beginning
-from .driver_state import DRIVER_STATE, FORMER_STATE, DriverState
+from .driver_state import DRIVER_STATE, DriverState
 
 HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
 STATE = Codec(State)
@@ -105,15 +105,7 @@ def read_driver(checkpoints: Checkpoints, checkpoint: Checkpoint) -> DriverState
     Raises:
         CheckpointError: the file is damaged or missing.
     """
-    return read_driver_state(checkpoints.place, f"{checkpoint.name}/{DRIVER}", checkpoint.driver)
-
-
-def read_driver_state(place: Storage, name: str, file: File) -> DriverState:
-    """Read a driver's state, also as it was written before; raise as read_message."""
-    head = HEAD.unpack(read_state(place, name, file)[: HEAD.size].tobytes())
-    if head[0] == FORMER_STATE.checksum:
-        return DriverState(*read_message(place, name, FORMER_STATE, file))
-    return read_message(place, name, DRIVER_STATE, file)
+    return read_message(checkpoints.place, f"{checkpoint.name}/{DRIVER}", DRIVER_STATE, checkpoint.driver)
 
 
 def standing_of(driver: DriverState, entries: Iterable[RunRecord]) -> Standing:

@@ -21,7 +21,7 @@ from ....warehouse.version import Version
 from ...errors import StatementError, Subject
 from ...trees.tree import replanted
 from ..checkpoints.driver_state import DRIVER_STATE
-from ..checkpoints.files import read_driver_state, write_message
+from ..checkpoints.files import read_message, write_message
 from ..conclusion import statistics_of
 from ..metrics.validations import LEAST_GAIN
 from ..monitor import Monitor
@@ -59,7 +59,7 @@ def learn_rounds(prepared: Prepared, learn: Callable[[Prepared], SavedShards], d
     done, place = draft.manifest.rounds, Storage(str(draft.rounds.absolute()))
     if done:
         file = File(f"{len(done)}.state", crc32=done[-1].state)
-        before = read_driver_state(place, file.name, file)
+        before = read_message(place, file.name, DRIVER_STATE, file)
         monitor.begin_round(before, starts(done))
         monitor.go_on(before)
     validations = monitor.validations

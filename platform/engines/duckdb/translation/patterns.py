@@ -15,7 +15,7 @@ WRITTEN = {
     "yy": "%y",
     "yyy": "%Y",
     "yyyy": "%Y",
-    **{letter: "%-m" for letter in "ML"},
+    **dict.fromkeys("ML", "%-m"),
     **{2 * letter: "%m" for letter in "ML"},
     **{3 * letter: "%b" for letter in "ML"},
     **{4 * letter: "%B" for letter in "ML"},
