@@ -13,7 +13,6 @@ import pytest
 
 from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
 from xpsql.platform.errors import ModelError
-from xpsql.platform.models.shrink import as_stored
 from xpsql.warehouse.files import VersionFiles
 from xpsql.warehouse.manifest import TableEntry
 from xpsql.warehouse.models import Models
@@ -117,10 +116,3 @@ def test_an_unknown_table_is_answered_with_those_of_the_model(tmp_path: Path) ->
     train(models)
     with pytest.raises(ModelError, match="has no table 'v', only: w"):
         models.version("ctr").files("v")
-
-
-def test_the_state_of_optimizers_in_lists_becomes_bytes() -> None:
-    lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32()))
-    stored = as_stored(lists, pa.binary(8))
-    assert stored.to_pylist() == [np.float32([1, 2]).tobytes(), np.float32([3, 4]).tobytes()]
-    assert as_stored(stored.cast(pa.binary()), pa.binary(8)) == stored
