@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from ...errors import NoTextError, StatementError
 from ...spark_types import duckdb_type, quoted, spark_schema
 from ..spark_sql.parsing import parse_query
-from .connection import connect, cursor
-from .failures import explained
+from .connection import connect, cursor, is_usable
+from .failures import NO_TEXT, explained
 from .results import found_schema, simplified
 from .translation import make_macros, translate
 
@@ -48,23 +50,48 @@ class Projection:
         return Projection, (self._sql, self.needed, self._schema, None)
 
     def _connection(self) -> DuckDBPyConnection:
-        """Return another connection to the database, with the macros that the query calls."""
-        with self._opening:
-            if self._database is None:
-                self._database = connect(1)
-                make_macros(self._sql, self._database)
-            return cursor(self._database)
+        """Return this thread's connection to the database, with the macros that the query calls."""
+        connection: DuckDBPyConnection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            with self._opening:
+                if self._database is None:
+                    self._database = connect(1)
+                    make_macros(self._sql, self._database)
+                connection = self._own.connection = cursor(self._database)
+        return connection
 
     def __call__(self, piece: pa.Table) -> pa.Table:
-        connection = getattr(self._own, "connection", None)
-        if connection is None:
-            connection = self._own.connection = self._connection()
+        import duckdb
+
+        connection = self._connection()
         connection.register(ROWS, piece)
         try:
             with explained(""):
                 return connection.sql(self._sql).to_arrow_table().cast(self._schema)
+        except StatementError as error:
+            self._replace_ended(connection)
+            if (found := no_text_in(piece)) is not None:
+                raise found from error
+            raise
         finally:
-            connection.unregister(ROWS)
+            with suppress(duckdb.FatalException):  # it has ended, and its rows with it
+                connection.unregister(ROWS)
+
+    def _replace_ended(self, connection: DuckDBPyConnection) -> None:
+        """Let all threads open another database where a failure has ended this one."""
+        with self._opening:
+            if getattr(self._own, "connection", None) is connection and not is_usable(connection):
+                self._database, self._own = None, threading.local()
+
+
+def no_text_in(piece: pa.Table) -> NoTextError | None:
+    """Return the error of the first text that is no UTF-8; None where all are."""
+    for name, column in zip(piece.column_names, piece.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return NoTextError(f"Column {name} has bytes that are no UTF-8. {NO_TEXT}")
+    return None
 
 
 def projection_of(

@@ -103,6 +103,7 @@ SPARK_NAMES = {
     "sqlnull": "void",
 }
 PLAIN_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*")
+CHARSETS = ("UTF-8", "ISO-8859-1")
 SPAN = re.compile(r"(?:interval )?([0-9]+) (microsecond|millisecond|second|minute|hour|day|week)s?")
 SPANS = {
     "microsecond": 1,
@@ -294,12 +295,26 @@ def to_json(of: SparkCall) -> exp.Expr:
     return strict(json_text(of.arguments[0], of.typer.type_of(of.arguments[0])), of.arguments[:1])
 
 
+def charset(of: SparkCall) -> str:
+    """Return the character set of encode and decode.
+
+    Raises:
+        StatementError: it is none of those that are available.
+    """
+    name = of.literal(1, "its character set").upper() if len(of.arguments) > 1 else "UTF-8"
+    if name not in CHARSETS:
+        raise StatementError(f"{of.name} takes the character sets {', '.join(CHARSETS)}, got {name!r}.")
+    return name
+
+
 def encode(of: SparkCall) -> exp.Expr:
+    if charset(of) != "UTF-8":
+        raise StatementError("encode makes UTF-8 here. Write encode(x, 'UTF-8').")
     return call("encode", of.arguments[0])
 
 
 def decode(of: SparkCall) -> exp.Expr:
-    return call("decode", of.arguments[0])
+    return call("decode" if charset(of) == "UTF-8" else "xpsql_latin_text", of.arguments[0])
 
 
 def unbase64(of: SparkCall) -> exp.Expr:

@@ -146,6 +146,9 @@ def part_of(part: str, value: exp.Expr, typer: Typer) -> exp.Expr:
     if part.lower() not in PARTS:
         raise StatementError(f"There is no part {part!r} of a time. Valid: {', '.join(PARTS)}.")
     name = PARTS[part.lower()]
+    kind = typer.type_of(value)
+    if kind is not None and kind.id == "interval" and name == "spark_day":
+        return cast(call("datepart", string("day"), value), "INTEGER")
     return call(name, date_of(value, typer) if name in DATE_PARTS else instant_of(value, typer))
 
 
