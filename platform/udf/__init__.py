@@ -16,8 +16,8 @@ from .hashes import feature_key, murmur, raw_id, xxhash64
 from .json_paths import json_part
 from .json_values import json_settled
 from .metrics import auc, auc_of, logloss, pcopc
-from .texts import base_text, latin_text, lowered, raised, reversed_text
 from .text_times import shifted_micros, text_days, text_micros, text_real
+from .texts import base_text, latin_text, lowered, raised, reversed_text
 from .time_patterns import pattern_micros
 
 if TYPE_CHECKING:

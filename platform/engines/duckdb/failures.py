@@ -33,10 +33,12 @@ OF_FILE = re.compile(r'\n  file ?= ?(?P<csv>.*?)\n|file "(?P<file>[^"]*)"', re.I
 CONVERT = "iconv -f WINDOWS-1252 -t UTF-8 old > new"
 NO_TEXT = "Write them again in UTF-8, or as BINARY, and decode that in the query: decode(column, 'ISO-8859-1')."
 LACKS = re.compile(
-    r'column "(?P<column>[^"]*)" was read from the original file "(?P<first>[^"]*)", but could not be found in file "(?P<file>[^"]*)"'
+    r'column "(?P<column>[^"]*)" was read from the original file "(?P<first>[^"]*)", '
+    r'but could not be found in file "(?P<file>[^"]*)"'
 )
 DIFFERS = re.compile(
-    r'In file "(?P<file>[^"]*)" the column "(?P<column>[^"]*)" has type (?P<own>.+), but we are trying to read it as type (?P<first>.+)\.\n'
+    r'In file "(?P<file>[^"]*)" the column "(?P<column>[^"]*)" has type (?P<own>.+), '
+    r"but we are trying to read it as type (?P<first>.+)\.\n"
 )
 HINTS = re.compile(r"\n(?:Possible (?:fixes|solutions?)|If you are trying|This can happen|Try setting).*", re.DOTALL)
 LONGEST = 600
@@ -83,7 +85,7 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         return StatementError(no_utf8(message))
     if found := LACKS.search(message):
         lacks = f"{found['file']} has no column {found['column']}, which {found['first']} has"
-        return StatementError(f"{lacks}. Read them with OPTIONS (mergeSchema 'true'), which makes it NULL, or write the file again.")
+        return StatementError(f"{lacks}. Read them with OPTIONS (mergeSchema 'true'), which makes it NULL, or write it again.")
     if found := DIFFERS.search(message):
         own, first = (TYPE.sub(lambda kind: TYPES[kind[0]], found[name]) for name in ("own", "first"))
         differs = f"Column {found['column']} of {found['file']} is {own}, and the first file has {first}"

@@ -61,27 +61,35 @@ class Projection:
         return connection
 
     def __call__(self, piece: pa.Table) -> pa.Table:
-        import duckdb
-
-        connection = self._connection()
-        connection.register(ROWS, piece)
         try:
-            with explained(""):
-                return connection.sql(self._sql).to_arrow_table().cast(self._schema)
+            return self._made(piece)
         except StatementError as error:
-            self._replace_ended(connection)
+            if not self._has_ended():
+                raise
             if (found := no_text_in(piece)) is not None:
                 raise found from error
-            raise
-        finally:
-            with suppress(duckdb.FatalException):  # it has ended, and its rows with it
-                connection.unregister(ROWS)
+        return self._made(piece)  # another query had ended the database
 
-    def _replace_ended(self, connection: DuckDBPyConnection) -> None:
-        """Let all threads open another database where a failure has ended this one."""
+    def _made(self, piece: pa.Table) -> pa.Table:
+        """Return the result's rows of one piece."""
+        import duckdb
+
+        with explained(""):
+            connection = self._connection()
+            connection.register(ROWS, piece)
+            try:
+                return connection.sql(self._sql).to_arrow_table().cast(self._schema)
+            finally:
+                with suppress(duckdb.FatalException):  # it has ended, and its rows with it
+                    connection.unregister(ROWS)
+
+    def _has_ended(self) -> bool:
+        """Return whether a failure has ended the database; then all threads open another."""
         with self._opening:
-            if getattr(self._own, "connection", None) is connection and not is_usable(connection):
-                self._database, self._own = None, threading.local()
+            if self._database is None or is_usable(self._database):
+                return False
+            self._database, self._own = None, threading.local()
+            return True
 
 
 def no_text_in(piece: pa.Table) -> NoTextError | None:

@@ -227,7 +227,7 @@ def rows_by_text(found: Listing, dialect: Dialect, names: list[str]) -> str:
         or any(file.endswith((".gz", ".zst")) for file in found.files)
     ):
         raise StatementError(
-            f"{found.files[0]} or a file beside it has quotes inside of values or comments, which does not go with multiLine 'true' here. "
+            f"{found.files[0]} or a file beside it has quotes inside of values or comments, which go without multiLine only. "
             f"Write it with quotes doubled and escape '{dialect.quote}', or read it on Spark."
         )
     first = 2 if dialect.header else 1
@@ -259,8 +259,8 @@ def lines_of(file: str, dialect: Dialect) -> list[str]:
 def no_text(file: str, why: str, encoding: str) -> StatementError:
     """Return the error of a file whose bytes are no text."""
     return StatementError(
-        f"{file} is no text in {encoding.upper()}: {why}. Read it with its encoding, OPTIONS (encoding 'ISO-8859-1'), or convert "
-        "it: iconv -f WINDOWS-1252 -t UTF-8 old.csv > new.csv."
+        f"{file} is no text in {encoding.upper()}: {why}. Read it with its encoding, OPTIONS (encoding 'ISO-8859-1'), or "
+        "convert it: iconv -f WINDOWS-1252 -t UTF-8 old.csv > new.csv."
     )
 
 

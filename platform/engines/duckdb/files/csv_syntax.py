@@ -51,7 +51,7 @@ class Syntax:
 
     @property
     def loses(self) -> bool:
-        """Whether DuckDB's reader would lose characters: it has no value for misplaced quotes, and drops all escapes or none."""
+        """Whether DuckDB's reader would lose characters: misplaced quotes are not its own, and it drops all escapes or none."""
         return self.misplaced or (self.escapes and self.others)
 
 
