@@ -8,6 +8,7 @@
     │   └── NewerFormatError    one that a newer xpsql wrote, in a format that this one does not read
     ├── CheckpointError         a checkpoint that is damaged or missing; one before it may be good
     ├── DataError               training or prediction data that cannot be used; names the column or row
+    │   └── NoTextError         a text whose bytes are no UTF-8
     └── TrainingError           a training that stopped after it started
         ├── LostError           a process or connection that it needs is gone; a training recovers from it
         └── CancelledError      somebody cancelled its tasks, on the pages of the engine or by its API
@@ -167,6 +168,10 @@ class CheckpointError(XpsqlError):
 
 class DataError(XpsqlError):
     """Data that cannot be learned from or scored; the message names the column, file or row."""
+
+
+class NoTextError(DataError):
+    """A text whose bytes are no UTF-8."""
 
 
 class TrainingError(XpsqlError):

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import pyarrow as pa
 from sqlglot import exp
 
+from ..errors import Position, StatementError
 from ..objects import schema_of
 from ..spark_types import is_known
 
@@ -19,10 +20,26 @@ def bare(node: exp.Expr, clauses: Collection[str]) -> bool:
 
 
 def stored_schema(files: tuple[str, ...]) -> pa.Schema | None:
-    """Return the columns of files; None where they differ, or have a type that Spark does not."""
-    schemas = [schema_of(file) for file in files]
+    """Return the columns of files; None where they differ, or have a type that Spark does not.
+
+    Raises:
+        StatementError: one cannot be read.
+    """
+    schemas = list(map(columns_of, files))
     same = all(schema.equals(schemas[0]) for schema in schemas)
     return schemas[0] if same and all(map(is_known, schemas[0].types)) else None
+
+
+def columns_of(file: str, position: Position | None = None) -> pa.Schema:
+    """Return the columns of a Parquet file.
+
+    Raises:
+        StatementError: it cannot be read.
+    """
+    try:
+        return schema_of(file)
+    except (pa.ArrowException, OSError) as error:
+        raise StatementError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}.", position) from error
 
 
 def as_stored(columns: dict[str, str], schema: pa.Schema, stored: pa.Schema) -> bool:

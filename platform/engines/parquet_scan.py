@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from ...warehouse.manifest import RowGroup, Split
-from ..errors import DataError
+from ..errors import DataError, NoTextError
 from ..objects import is_object, located, metadata_of, parquet_file, schema_of, stamp
 from ..spark_types import is_category
 from .base import Bounds
@@ -92,6 +92,8 @@ class ParquetScan:
             yield from self._chunks(group, wanted, rows)
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"Row group {group.row_group} of {group.path} cannot be read: {error}") from error
+        except NoTextError as error:
+            raise NoTextError(f"Row group {group.row_group} of {group.path}: {error}") from error
         check_unchanged(group)
 
     def bounds(self, splits: Sequence[Split], column: str) -> Iterator[Bounds]:

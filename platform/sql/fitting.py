@@ -245,7 +245,8 @@ def constant(call: ConstantCall, value: Any, kind: pa.DataType) -> str:
         StatementError: it is NULL.
     """
     if value is None:
-        raise StatementError(f"{call.name} is NULL: what it reads has no value in any row, NaN and infinities left out.", call.position)
+        why = "what it reads has no value in any row, NaN and infinities left out"
+        raise StatementError(f"{call.name} is NULL: {why}.", call.position)
     return written_as(value, kind)
 
 

@@ -17,7 +17,7 @@ from .json_paths import json_part
 from .json_values import json_settled
 from .metrics import auc, auc_of, logloss, pcopc
 from .text_times import shifted_micros, text_days, text_micros, text_real
-from .texts import base_text, lowered, raised, reversed_text
+from .texts import base_text, latin_text, lowered, raised, reversed_text
 from .time_patterns import pattern_micros
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ COMPUTED: tuple[Computed, ...] = (
     raised,
     reversed_text,
     base_text,
+    latin_text,
 )
 LACKED_BY_SPARK = (auc_of, raw_id)
 SQL_TYPES = {

@@ -13,14 +13,14 @@ from .cross import joined
 
 def hashed(columns: Sequence[pa.Array]) -> pa.Array:
     """Return Spark's xxhash64 of each row, int64; a NULL argument leaves the hash of those before it."""
-    from ..ps.keys import xxhash64 as keys
+    from ..ps.hashes import xxhash64 as keys
 
     return pa.array(keys(columns).view(np.int64))
 
 
 def murmured(columns: Sequence[pa.Array]) -> pa.Array:
     """Return Spark's hash of each row, as int64."""
-    from ..ps.keys import murmur
+    from ..ps.hashes import murmur
 
     return pa.array(murmur(columns).astype(np.int64))
 

@@ -174,7 +174,8 @@ def converted(value: Any, shape: Shape, strict: bool) -> Any:
     if isinstance(shape, list):
         return of_map(value, shape[1], strict) if len(shape) == 2 else of_list(value, shape[0], strict)
     family = shape.partition("(")[0]
-    return KINDS.get(family, of_text)(value, shape, strict)
+    convert: Callable[[Any, str, bool], Any] = KINDS.get(family, of_text)
+    return convert(value, shape, strict)
 
 
 def of_list(value: Any, element: Shape, strict: bool) -> list[Any]:

@@ -143,7 +143,7 @@ def offset_at(micros: int, zone: tzinfo, local: bool) -> int:
 
 
 def shifted(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return moments, int64[n] of microseconds, from one zone's local time to another's: (micros, from, to); NULL for no zone."""
+    """Return local times of one zone, int64[n] of microseconds, as those of another: (micros, from, to); NULL for no zone."""
     micros, sources, targets = (column.to_pylist() for column in columns)
     return pa.array(list(map(shift, micros, sources, targets)), pa.int64())
 

@@ -57,6 +57,12 @@ def bases(columns: Sequence[pa.Array]) -> pa.Array:
     return pa.array([None if None in row else in_base(*row) for row in rows], pa.string())
 
 
+def latin(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return bytes of ISO-8859-1 as texts."""
+    return pa.array([None if value is None else value.decode("latin-1") for value in columns[0].to_pylist()], pa.string())
+
+
+latin_text = Computed("xpsql_latin_text", latin, pa.string())
 lowered = Computed("xpsql_lower", of_text(str.lower), pa.string())
 raised = Computed("xpsql_upper", of_text(str.upper), pa.string())
 reversed_text = Computed("xpsql_reverse", of_text(lambda text: text[::-1]), pa.string())

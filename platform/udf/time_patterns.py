@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -17,12 +17,35 @@ from .base import Computed
 from .text_times import DAY, HOUR, MINUTE, SECOND, civil, offset_at, zone_of
 
 PIECES = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
-MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 NUMBER = r"[0-9]{1,2}"
 TWO = r"[0-9]{2}"
 SHORT_MONTH, LONG_MONTH = "|".join(name[:3] for name in MONTHS), "|".join(MONTHS)
 ZONE = r"[A-Za-z][A-Za-z0-9_/+\-:]*|[+\-][0-9:]+"
-NUMBERS = {"d": "day", "H": "hour", "k": "hour_24", "h": "hour_12", "K": "hour_11", "m": "minute", "s": "second", "M": "month", "L": "month"}
+NUMBERS = {
+    "d": "day",
+    "H": "hour",
+    "k": "hour_24",
+    "h": "hour_12",
+    "K": "hour_11",
+    "m": "minute",
+    "s": "second",
+    "M": "month",
+    "L": "month",
+}
 READ: Mapping[str, tuple[str, str]] = {
     "y": ("year", r"[0-9]{1,9}"),
     "yy": ("short_year", TWO),
@@ -48,7 +71,15 @@ READ: Mapping[str, tuple[str, str]] = {
     "O": ("offset", rf"GMT(?:[+\-]{NUMBER}(?::{TWO})?)?"),
     **dict.fromkeys(("VV", "z", "zz", "zzz"), ("offset", ZONE)),
 }
-RANGES = {"month": (1, 12), "hour": (0, 23), "hour_24": (1, 24), "hour_12": (1, 12), "hour_11": (0, 11), "minute": (0, 59), "second": (0, 59)}
+RANGES = {
+    "month": (1, 12),
+    "hour": (0, 23),
+    "hour_24": (1, 24),
+    "hour_12": (1, 12),
+    "hour_11": (0, 11),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
 
 
 class Reading(NamedTuple):
@@ -97,7 +128,9 @@ def micros_by(text: str, pattern: str) -> int | None:
     days = day_of(values, numbers)
     if days is None:
         return None
-    micros = days * DAY + hour_of(values, numbers) * HOUR + numbers.get("minute", 0) * MINUTE + numbers.get("second", 0) * SECOND
+    micros = (
+        days * DAY + hour_of(values, numbers) * HOUR + numbers.get("minute", 0) * MINUTE + numbers.get("second", 0) * SECOND
+    )
     micros += int(f"{values.get('fraction', ''):0<6}"[:6])
     if "offset" not in values:
         return micros
@@ -130,10 +163,7 @@ def hour_of(values: Mapping[str, str], numbers: Mapping[str, int]) -> int:
 def by_pattern(columns: Sequence[pa.Array]) -> pa.Array:
     """Return the moments of texts by patterns: (text, pattern), int64[n] of microseconds, NULL for those that do not match."""
     texts, patterns = (column.to_pylist() for column in columns)
-    read: Callable[[str | None, str | None], int | None] = lambda text, pattern: (
-        None if text is None or pattern is None else micros_by(text, pattern)
-    )
-    return pa.array(list(map(read, texts, patterns)), pa.int64())
+    return pa.array([None if None in row else micros_by(*row) for row in zip(texts, patterns, strict=True)], pa.int64())
 
 
 pattern_micros = Computed("xpsql_pattern_micros", by_pattern, pa.int64())

@@ -11,16 +11,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from xpsql.platform.ps.keys import (
-    NUM_SLICES,
-    feature_keys,
-    hashed_keys,
-    raw_ids,
-    raw_keys,
-    slices,
-    slot_seed,
-    xxhash64,
-)
+from xpsql.platform.ps.hashes import xxhash64
+from xpsql.platform.ps.keys import NUM_SLICES, feature_keys, hashed_keys, raw_ids, raw_keys, slices, slot_seed
 
 LONG = "x" * 31 + "yz" * 40
 I8, I16, I32, I64 = pa.int8(), pa.int16(), pa.int32(), pa.int64()

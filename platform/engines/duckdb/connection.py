@@ -42,3 +42,14 @@ def cursor(connection: DuckDBPyConnection) -> DuckDBPyConnection:
     found.execute("SET enable_progress_bar = false")
     share_macros(connection, found)
     return found
+
+
+def is_usable(connection: DuckDBPyConnection) -> bool:
+    """Return whether a database answers: some failures end it for all its connections."""
+    import duckdb
+
+    try:
+        connection.cursor().execute("SELECT 1")
+    except duckdb.FatalException:
+        return False
+    return True

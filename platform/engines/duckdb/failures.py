@@ -23,11 +23,26 @@ AMBIGUOUS = re.compile(r'Ambiguous reference to column name "(?P<name>[^"]+)"')
 UNGROUPED = re.compile(r'column "?(?P<name>[^" ]+)"? must appear in the GROUP BY')
 MACRO = re.compile(r"Macro \w+\(\) does not support the supplied arguments.*Candidate macros?:(?P<forms>.*)", re.DOTALL)
 BAD_VALUE = re.compile(
-    r"the text '(?P<text>.*)' is no (?P<word>integer|boolean|date|timestamp); use TRY_CAST"
+    r"the text '(?P<text>.*)' is no (?P<word>integer|boolean|date|timestamp|double|decimal); use TRY_CAST"
     r"|Could not convert string (?:'(?P<value>.*)'|\"(?P<decimal>.*)\") to (?P<kind>\w+(?:\([\d,]+\))?)"
     r"|with value (?P<number>\S+) can't be cast because the value is out of range for the destination type (?P<narrow>\w+)",
     re.DOTALL,
 )
+NO_UTF8 = re.compile(r"not valid UTF-?8|invalid UTF-?8|invalid unicode|not utf-8 encoded|blob to string", re.IGNORECASE)
+CSV_LINE = re.compile(r"CSV Error on Line: (?P<line>\d+)")
+OF_FILE = re.compile(r'\n  file ?= ?(?P<csv>.*?)\n|file "(?P<file>[^"]*)"', re.IGNORECASE)
+CONVERT = "iconv -f WINDOWS-1252 -t UTF-8 old > new"
+NO_TEXT = "Write them again in UTF-8, or as BINARY, and decode that in the query: decode(column, 'ISO-8859-1')."
+LACKS = re.compile(
+    r'column "(?P<column>[^"]*)" was read from the original file "(?P<first>[^"]*)", '
+    r'but could not be found in file "(?P<file>[^"]*)"'
+)
+DIFFERS = re.compile(
+    r'In file "(?P<file>[^"]*)" the column "(?P<column>[^"]*)" has type (?P<own>.+), '
+    r"but we are trying to read it as type (?P<first>.+)\.\n"
+)
+HINTS = re.compile(r"\n(?:Possible (?:fixes|solutions?)|If you are trying|This can happen|Try setting).*", re.DOTALL)
+LONGEST = 600
 NO_ARRAY = "Invalid LIST argument during lambda function binding"
 CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
 BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
@@ -39,7 +54,8 @@ PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
 EXCERPT = re.compile(r"\s*\nLINE \d+:.*", re.DOTALL)
 SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
 ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
-TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY"}
+TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY",
+         "INTEGER": "INT"}  # fmt: skip
 TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
 GONE = re.compile(r'No files found that match the pattern "(?P<sought>[^"]*)"|Cannot open file "(?P<file>[^"]*)": No such file')
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
@@ -68,6 +84,15 @@ def explained(text: str, columns: Callable[[], Iterable[str]] = tuple) -> Iterat
 
 def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> StatementError:
     """Return a failure of DuckDB in our words."""
+    if NO_UTF8.search(message):
+        return StatementError(no_utf8(message))
+    if found := LACKS.search(message):
+        lacks = f"{found['file']} has no column {found['column']}, which {found['first']} has"
+        return StatementError(f"{lacks}. Read them with OPTIONS (mergeSchema 'true'), which makes it NULL, or write it again.")
+    if found := DIFFERS.search(message):
+        own, first = (TYPE.sub(lambda kind: TYPES[kind[0]], found[name]) for name in ("own", "first"))
+        differs = f"Column {found['column']} of {found['file']} is {own}, and the first file has {first}"
+        return StatementError(f"{differs}. Write the files with one type, or read each by itself and CAST the column.")
     if found := COLUMN_MISSING.search(message):
         name = found["name"] or found["own"] or found["grouped"]
         if (of := OF_TABLE.search(message)) is not None and name.lower() in {column.lower() for column in columns()}:
@@ -100,6 +125,19 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
     return StatementError(f"The query failed: {plain(message)}")
 
 
+def no_utf8(message: str) -> str:
+    """Return what is wrong with text that is no UTF-8, and the remedy."""
+    file, line = OF_FILE.search(message), CSV_LINE.search(message)
+    if file is None:
+        return f"A text has bytes that are no UTF-8. {NO_TEXT}"
+    name = file["csv"] or file["file"]
+    if line is not None:
+        where = f"{name} has bytes that are no UTF-8 in line {line['line']}"
+        return f"{where}. Read it with OPTIONS (encoding 'ISO-8859-1'), or convert it: {CONVERT}."
+    remedy = NO_TEXT if "Parquet" in message else f"Convert it: {CONVERT}."
+    return f"{name} has texts whose bytes are no UTF-8. {remedy}"
+
+
 def tables_near(message: str) -> set[str]:
     """Return the tables that DuckDB would accept in place of one that it does not find."""
     near = CANDIDATES.search(message)
@@ -110,7 +148,8 @@ def plain(message: str) -> str:
     """Return DuckDB's message without its prefixes, settings, excerpts of SQL that nobody wrote, and names that nobody gave."""
     if found := GONE.search(message):
         return gone(found["sought"] or found["file"])
-    text = SETTINGS.sub(r" File: \g<file>.", PREFIX.sub("", message.strip()))
+    text = HINTS.sub("", SETTINGS.sub(r" File: \g<file>.", PREFIX.sub("", message.strip())))
     text = " ".join(ADVICE.sub("", GENERATED.sub("", EXCERPT.sub("", text))).split())
     text = TYPE.sub(lambda found: TYPES[found[0]], text)
+    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     return text if text.endswith((".", "!", "?")) else f"{text}."

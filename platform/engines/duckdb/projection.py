@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from sqlglot import exp
 
+from ...errors import NoTextError, StatementError
 from ...spark_types import duckdb_type, quoted, spark_schema
 from ..spark_sql.parsing import parse_query
-from .connection import connect, cursor
-from .failures import explained
+from .connection import connect, cursor, is_usable
+from .failures import NO_TEXT, explained
 from .results import found_schema, simplified
 from .translation import make_macros, translate
 
@@ -61,31 +63,63 @@ class Projection:
             return self
         if names not in self._narrower:
             sql = f"SELECT {', '.join(map(quoted, names))} FROM ({self._sql})"
-            connection = self._connection()
-            needed = needed_by(plan_over(connection, sql, self._stored), self._stored)
-            connection.close()
+            with cursor(self._connection()) as connection:
+                needed = needed_by(plan_over(connection, sql, self._stored), self._stored)
             schema = pa.schema([self._schema.field(name) for name in names])
             self._narrower[names] = Projection(sql, self._stored, needed, schema, self._database)
         return self._narrower[names]
 
     def _connection(self) -> DuckDBPyConnection:
-        """Return another connection to the database, with the macros that the query calls."""
-        with self._opening:
-            if self._database is None:
-                self._database = connect(1)
-                make_macros(self._sql, self._database)
-            return cursor(self._database)
+        """Return this thread's connection to the database, with the macros that the query calls."""
+        connection: DuckDBPyConnection | None = getattr(self._own, "connection", None)
+        if connection is None:
+            with self._opening:
+                if self._database is None:
+                    self._database = connect(1)
+                    make_macros(self._sql, self._database)
+                connection = self._own.connection = cursor(self._database)
+        return connection
 
     def __call__(self, piece: pa.Table) -> pa.Table:
-        connection = getattr(self._own, "connection", None)
-        if connection is None:
-            connection = self._own.connection = self._connection()
-        connection.register(ROWS, piece)
         try:
-            with explained(""):
+            return self._made(piece)
+        except StatementError as error:
+            if not self._has_ended():
+                raise
+            if (found := no_text_in(piece)) is not None:
+                raise found from error
+        return self._made(piece)  # another query had ended the database
+
+    def _made(self, piece: pa.Table) -> pa.Table:
+        """Return the result's rows of one piece."""
+        import duckdb
+
+        with explained(""):
+            connection = self._connection()
+            connection.register(ROWS, piece)
+            try:
                 return connection.sql(self._text).to_arrow_table().cast(self._schema)
-        finally:
-            connection.unregister(ROWS)
+            finally:
+                with suppress(duckdb.FatalException):  # it has ended, and its rows with it
+                    connection.unregister(ROWS)
+
+    def _has_ended(self) -> bool:
+        """Return whether a failure has ended the database; then all threads open another."""
+        with self._opening:
+            if self._database is None or is_usable(self._database):
+                return False
+            self._database, self._own = None, threading.local()
+            return True
+
+
+def no_text_in(piece: pa.Table) -> NoTextError | None:
+    """Return the error of the first text that is no UTF-8; None where all are."""
+    for name, column in zip(piece.column_names, piece.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:
+            return NoTextError(f"Column {name} has bytes that are no UTF-8. {NO_TEXT}")
+    return None
 
 
 def projection_of(

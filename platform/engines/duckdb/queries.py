@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from ...cores import cores
 from ...spark_types import spark_schema
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tree import QueryText
-from .connection import connect, cursor
+from .connection import connect, cursor, is_usable
 from .failures import explained
 from .relations import Relations
 from .results import found_schema, streamed
@@ -31,16 +31,26 @@ class Queries:
 
     def __init__(self, relations: Relations) -> None:
         self._relations = relations
+        self._databases: dict[str, DuckDBPyConnection] = {}
+        self._opening = threading.Lock()
 
-    @cached_property
+    @property
     def wide(self) -> DuckDBPyConnection:
         """A database that uses all cores."""
-        return connect(cores())
+        return self._database("wide", cores())
 
-    @cached_property
+    @property
     def steady(self) -> DuckDBPyConnection:
         """A database whose queries run on the calling thread."""
-        return connect(1)
+        return self._database("steady", 1)
+
+    def _database(self, name: str, threads: int) -> DuckDBPyConnection:
+        """Return a database that was opened, or another where a failure has ended it."""
+        with self._opening:
+            found = self._databases.get(name)
+            if found is None or not is_usable(found):
+                found = self._databases[name] = connect(threads)
+            return found
 
     @contextmanager
     def ready(self, query: QueryText, database: DuckDBPyConnection) -> Iterator[tuple[DuckDBPyConnection, str]]:
@@ -66,6 +76,5 @@ class Queries:
 
     def close(self) -> None:
         """Close the databases that were opened."""
-        for name in ("wide", "steady"):
-            if name in self.__dict__:
-                self.__dict__.pop(name).close()
+        while self._databases:
+            self._databases.popitem()[1].close()

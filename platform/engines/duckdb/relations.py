@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
@@ -104,14 +104,17 @@ class Relations:
         Raises:
             StatementError: a name, or a view that it stands for, cannot be read.
         """
+        import duckdb
+
         made: list[str] = []
         # A connection whose result is still being read takes no other statement.
         with cursor(connection) as own:
             try:
                 yield self._bind(query, (own, connection), made, ())
             finally:
-                for name in reversed(made):
-                    own.execute(f"DROP VIEW IF EXISTS {name}")
+                with suppress(duckdb.FatalException):  # which ends the database, and its views with it
+                    for name in reversed(made):
+                        own.execute(f"DROP VIEW IF EXISTS {name}")
 
     def _bind(
         self, query: exp.Query, ways: tuple[DuckDBPyConnection, DuckDBPyConnection], made: list[str], within: tuple[str, ...]

@@ -7,6 +7,7 @@ and `functions` says what each is in DuckDB.
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -86,6 +87,9 @@ def trees_of(text: str, dialect: Spark) -> list[exp.Expr]:
         SqlglotError: text that is not Spark SQL.
     """
     parser, tokens = dialect.parser(), dialect.tokenize(text)
+    for token, following in itertools.pairwise(tokens):
+        if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
+            token.token_type = TokenType.VAR  # a call of window, not the clause
     try:
         return [tree for tree in parser.parse(tokens, text) if tree is not None]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):

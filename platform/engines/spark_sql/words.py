@@ -81,6 +81,8 @@ AGGREGATE_NAMES = frozenset(
         "stddev_samp",
         "string_agg",
         "sum",
+        "try_avg",
+        "try_sum",
         "var_pop",
         "var_samp",
         "variance",

@@ -137,7 +137,7 @@ def reader(found: Listing, dialect: Dialect, syntax: Syntax, absent: str, names:
     by_line = syntax.endings or syntax.blank or (syntax.empty and len(names) == 1)
     trims = dialect.leading or dialect.trailing
     if syntax.loses or syntax.comments or (trims and syntax.quotes) or (by_line and not dialect.multiline):
-        rows = rows_by_text(found, dialect, names) if dialect.multiline else rows_by_line(found, dialect, names)
+        rows = rows_by_text(found, dialect, names) if dialect.multiline else rows_by_line(found, dialect, syntax, names)
         values = [f"nullif({quoted(name)}, {literal(absent)}) AS {quoted(name)}" for name in names]
     else:
         rows = duckdb_rows(found, dialect, syntax, absent, names)
@@ -164,7 +164,7 @@ def duckdb_rows(found: Listing, dialect: Dialect, syntax: Syntax, absent: str, n
         "columns": "{" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names) + "}",
     }
     listed = ", ".join(f"{name} = {value}" for name, value in arguments.items())
-    return f"read_csv({found.array}, {listed}, {found.arguments})"
+    return f"read_csv({found.array}, {room_for(syntax)}{listed}, {found.arguments})"
 
 
 def trimmed(value: str, dialect: Dialect) -> str:
@@ -173,13 +173,19 @@ def trimmed(value: str, dialect: Dialect) -> str:
     return f"{name}({value}, {literal(WHITE)})" if name else value
 
 
-def rows_by_line(found: Listing, dialect: Dialect, names: list[str]) -> str:
+def room_for(syntax: Syntax) -> str:
+    """Return the arguments of DuckDB's reader that let it take the longest line."""
+    return f"max_line_size = {syntax.longest + 2}, buffer_size = {4 * syntax.longest}, " if syntax.longest else ""
+
+
+def rows_by_line(found: Listing, dialect: Dialect, syntax: Syntax, names: list[str]) -> str:
     """Return a query of rows whose cells are taken from whole lines."""
     lines = []
     for count, files in itertools.groupby(found.files, lambda file: lines_before(file, dialect) if dialect.header else 0):
         part = Listing(tuple(files), found.partitions)
         arguments = f"delim = {literal(NOWHERE)}, quote = '', escape = '', comment = '', columns = {{'line': 'VARCHAR'}}"
         options = f"auto_detect = false, header = false, skip = {count}, encoding = {literal(dialect.encoding)}"
+        options = f"{room_for(syntax)}{options}"
         lines.append(f"SELECT * FROM read_csv({part.array}, {arguments}, {options}, strict_mode = false, {found.arguments})")
     kept = f"trim(line, {literal(WHITE)}) <> ''"
     if dialect.comment:
@@ -221,7 +227,7 @@ def rows_by_text(found: Listing, dialect: Dialect, names: list[str]) -> str:
         or any(file.endswith((".gz", ".zst")) for file in found.files)
     ):
         raise StatementError(
-            f"{found.files[0]} or a file beside it has quotes inside of values or comments, which does not go with multiLine 'true' here. "
+            f"{found.files[0]} or a file beside it has quotes inside of values or comments, which go without multiLine only. "
             f"Write it with quotes doubled and escape '{dialect.quote}', or read it on Spark."
         )
     first = 2 if dialect.header else 1
@@ -253,8 +259,8 @@ def lines_of(file: str, dialect: Dialect) -> list[str]:
 def no_text(file: str, why: str, encoding: str) -> StatementError:
     """Return the error of a file whose bytes are no text."""
     return StatementError(
-        f"{file} is no text in {encoding.upper()}: {why}. Read it with its encoding, OPTIONS (encoding 'ISO-8859-1'), or convert "
-        "it: iconv -f WINDOWS-1252 -t UTF-8 old.csv > new.csv."
+        f"{file} is no text in {encoding.upper()}: {why}. Read it with its encoding, OPTIONS (encoding 'ISO-8859-1'), or "
+        "convert it: iconv -f WINDOWS-1252 -t UTF-8 old.csv > new.csv."
     )
 
 

@@ -33,6 +33,7 @@ class Syntax:
         blank: lines of white space.
         empty: lines without any character.
         endings: lines that end with a carriage return, and lines that do not.
+        longest: the bytes of the longest line where that is long, else 0.
         doubled: the file and line of the first quotes that are doubled inside a quoted value; None where there are none.
     """
 
@@ -45,11 +46,12 @@ class Syntax:
     blank: bool = False
     empty: bool = False
     endings: bool = False
+    longest: int = 0
     doubled: tuple[str, int] | None = None
 
     @property
     def loses(self) -> bool:
-        """Whether DuckDB's reader would lose characters: it has no value for misplaced quotes, and drops all escapes or none."""
+        """Whether DuckDB's reader would lose characters: misplaced quotes are not its own, and it drops all escapes or none."""
         return self.misplaced or (self.escapes and self.others)
 
 
@@ -82,6 +84,8 @@ class Scan:
         inside, lines, found = False, 0, self.found
         for text in whole_lines(file, "CSV"):
             self._lines(text, file)
+            if len(text) > 2 * CHUNK:
+                found.longest = max(found.longest, *map(len, text.split(b"\n")))
             found.comments |= bool(self._comment) and self._comment in text
             if self._quote and self._quote in text:
                 found.quotes = True

@@ -1,6 +1,6 @@
 """The types of columns whose values are in the names of folders, as Spark finds them.
 
-Source: Spark's org.apache.spark.sql.execution.datasources.PartitioningUtils, inferPartitionColumnValue and resolveTypeConflicts.
+Source: Spark's org.apache.spark.sql.execution.datasources.PartitioningUtils: inferPartitionColumnValue, resolveTypeConflicts.
 """
 
 from __future__ import annotations

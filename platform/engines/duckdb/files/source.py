@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from ....errors import Position, StatementError, suggestion
-from ....objects import schema_of
 from ....spark_types import quoted
+from ...in_place import columns_of
 from .csv import CSV_OPTIONS, csv_sql, truth
 from .delta import DELTA_OPTIONS, delta_files
 from .json import JSON_OPTIONS, json_sql
@@ -60,7 +58,7 @@ def in_order(found: Listing) -> str:
     """Return the columns of Parquet files, then those of their folders, outermost first: DuckDB's are in alphabetical order."""
     if not found.partitions:
         return "*"
-    stored = {name.lower() for name in schema_of(found.files[0]).names}
+    stored = {name.lower() for name in columns_of(found.files[0]).names}
     new = [(name, item) for name, item in zip(found.partitions, found.added, strict=True) if name.lower() not in stored]
     names, items = (
         (", ".join(parts) for parts in zip(*((quoted(name), item) for name, item in new), strict=True)) if new else ("", "")
@@ -121,10 +119,7 @@ def check_names(file: str, position: Position | None = None) -> None:
     Raises:
         StatementError: they do not, or the file cannot be read.
     """
-    try:
-        names = schema_of(file).names
-    except (pa.ArrowException, OSError) as error:
-        raise StatementError(f"{file} cannot be read as Parquet: {str(error).rstrip('.')}.", position) from error
+    names = columns_of(file, position).names
     count = Counter(map(str.lower, names))
     wrong = [repr(name) for name in names if not name or count[name.lower()] > 1]
     if wrong:

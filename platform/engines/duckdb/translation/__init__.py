@@ -8,7 +8,8 @@ INSTANT the type of a moment, `json_fields` and `json_shape` a struct's fields a
 from __future__ import annotations
 
 from .casts import spark_cast, string_of
-from .functions import VARYING, json_fields, json_shape
+from .functions import VARYING
+from .json_text import json_fields, json_shape
 from .kinds import INSTANT
 from .macros import make_macros, share_macros
 from .transpile import translate

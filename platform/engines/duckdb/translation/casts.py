@@ -22,6 +22,8 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
     target = to.sql("duckdb")
     if target in ("TEXT", "VARCHAR") or target.startswith("VARCHAR("):
         return string_of(value, source)
+    if target in INTEGRAL and source is not None and source.id == "interval":
+        return cast(call("datepart", string("day"), value), target)
     if target in INTEGRAL:
         plain = source is not None and source.id in PLAIN
         return cast(value if plain else call("xpsql_integral", value), target)
@@ -38,6 +40,8 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
         if source is not None and source.id in ("date", INSTANT):
             return cast(value, "TIMESTAMPTZ")
         return call("spark_to_timestamp", value)
+    if target.startswith("DECIMAL") and source is not None and source.id == "varchar":
+        return cast(call("xpsql_exact", value), target)
     if target == "BLOB":
         return call("encode", value) if source is None or source.id == "varchar" else cast(value, target)
     if to.is_type("array") and source is not None and source.id == "list":
@@ -62,6 +66,8 @@ def spark_try_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataTyp
         return call("xpsql_try_timestamp", value)
     if target in ("TEXT", "VARCHAR"):
         return string_of(value, source)
+    if target.startswith("DECIMAL") and source is not None and source.id == "varchar":
+        value = call("xpsql_decimal_of", value)
     return exp.TryCast(this=value, to=to)
 
 

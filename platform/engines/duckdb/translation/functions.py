@@ -8,7 +8,6 @@ every one to the values and types of a live Spark.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,11 @@ from ....errors import StatementError
 from ...spark_sql.words import TYPE_NAMES
 from .aggregates import AGGREGATES
 from .arithmetic import ARITHMETIC
-from .calls import Maker, SparkCall, call, cast, filled, function, number, renamed, strict, string
+from .calls import Maker, SparkCall, call, cast, filled, function, renamed, strict, string
 from .casts import concatenated, null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
 from .generators import GENERATORS
-from .json_text import json_text
-from .kinds import INSTANT
+from .json_text import from_json, get_json_object, to_json
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
 from .ordering import sorted_array
@@ -102,17 +100,7 @@ SPARK_NAMES = {
     '"null"': "void",
     "sqlnull": "void",
 }
-PLAIN_PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_]*|\[[0-9]+\])*")
-SPAN = re.compile(r"(?:interval )?([0-9]+) (microsecond|millisecond|second|minute|hour|day|week)s?")
-SPANS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
+CHARSETS = ("UTF-8", "ISO-8859-1")
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 
 
@@ -210,37 +198,6 @@ def arrays_zip(of: SparkCall) -> exp.Expr:
     return strict(call("list_transform", call("list_zip", *of.arguments), function(items, "e")), of.arguments)
 
 
-def from_json(of: SparkCall) -> exp.Expr:
-    schema = of.literal(1, "its schema")
-    try:
-        kind = exp.DataType.build(schema, dialect="spark") if "<" in schema.split(" ")[0] else struct_type(schema)
-    except Exception as error:
-        raise StatementError(f"{schema!r} is not a schema: write 'a INT, b STRING' or 'ARRAY<INT>'.") from error
-    if not kind.is_type("struct"):
-        return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=of.arguments[0], shape=string(json_shape(kind)))
-    settled = filled("xpsql_json_settled(:j, :fields)", j=of.arguments[0], fields=string(json.dumps(json_fields(kind))))
-    return filled("from_json(TRY_CAST(:j AS JSON), :shape)", j=settled, shape=string(json_shape(kind)))
-
-
-def json_fields(kind: exp.DataType) -> Any:
-    """Return a type as functions of JSON have it: see `Shape` there."""
-    if kind.is_type("struct"):
-        return {field.name: json_fields(field.args["kind"]) for field in kind.expressions}
-    return [json_fields(part) for part in kind.expressions] if kind.is_type("array", "map") else kind.sql("duckdb")
-
-
-def struct_type(schema: str) -> exp.DataType:
-    return exp.DataType.build(f"STRUCT<{schema}>", dialect="spark")
-
-
-def json_shape(kind: exp.DataType) -> str:
-    if kind.is_type("array"):
-        return f"[{json_shape(kind.expressions[0])}]"
-    if kind.is_type("struct"):
-        return "{" + ", ".join(f'"{field.name}": {json_shape(field.args["kind"])}' for field in kind.expressions) + "}"
-    return f'"{kind.sql("duckdb")}"'
-
-
 def hashed(of: SparkCall) -> exp.Expr:
     """hash: Murmur3 of all arguments.
 
@@ -258,48 +215,26 @@ def elt(of: SparkCall) -> exp.Expr:
     return filled("xpsql_elt(:n, :texts)", n=of.arguments[0], texts=texts)
 
 
-def window(of: SparkCall) -> exp.Expr:
-    """window(time, length): the window of one length that a time is in.
+def charset(of: SparkCall) -> str:
+    """Return the character set of encode and decode.
 
     Raises:
-        StatementError: windows overlap, which makes several rows of one, or the length is none of fixed units.
+        StatementError: it is none of those that are available.
     """
-    if len(of.arguments) != 2:
-        raise StatementError("window takes (time, length) here: windows that overlap make several rows of one.")
-    span = SPAN.fullmatch(of.literal(1, "its length").strip().lower())
-    micros = int(span[1]) * SPANS[span[2]] if span else 0
-    if not micros:
-        raise StatementError(f"window takes a length such as '10 minutes', in units up to weeks, got {of.arguments[1].name!r}.")
-    kind = of.typer.type_of(of.arguments[0])
-    moment = of.arguments[0] if kind is not None and kind.id == INSTANT else cast(of.arguments[0], "TIMESTAMPTZ")
-    template = "{'start': make_timestamptz(:s), 'end': make_timestamptz(:s + :n)}"
-    start = filled("(epoch_us(:t) - ((epoch_us(:t) % :n) + :n) % :n)", t=moment, n=number(micros))
-    return strict(filled(template, s=start, n=number(micros)), [moment])
-
-
-def get_json_object(of: SparkCall) -> exp.Expr:
-    path = of.arguments[1]
-    plain = isinstance(path, exp.Literal) and PLAIN_PATH.fullmatch(path.name)
-    return call("xpsql_json_plain_part" if plain else "xpsql_json_part", *of.arguments)
-
-
-def to_json(of: SparkCall) -> exp.Expr:
-    """to_json: of a value with parts.
-
-    Raises:
-        StatementError: of any other.
-    """
-    if of.kind(0) not in ("struct", "map", "list", "null", None):
-        raise StatementError("to_json takes a struct, a map or an array. Write to_json(struct(x)).")
-    return strict(json_text(of.arguments[0], of.typer.type_of(of.arguments[0])), of.arguments[:1])
+    name = of.literal(1, "its character set").upper() if len(of.arguments) > 1 else "UTF-8"
+    if name not in CHARSETS:
+        raise StatementError(f"{of.name} takes the character sets {', '.join(CHARSETS)}, got {name!r}.")
+    return name
 
 
 def encode(of: SparkCall) -> exp.Expr:
+    if charset(of) != "UTF-8":
+        raise StatementError("encode makes UTF-8 here. Write encode(x, 'UTF-8').")
     return call("encode", of.arguments[0])
 
 
 def decode(of: SparkCall) -> exp.Expr:
-    return call("decode", of.arguments[0])
+    return call("decode" if charset(of) == "UTF-8" else "xpsql_latin_text", of.arguments[0])
 
 
 def unbase64(of: SparkCall) -> exp.Expr:
@@ -387,7 +322,6 @@ SPECIAL: dict[str, Maker] = {
     "xxhash64": renamed("xpsql_xxhash64"),
     "hash": hashed,
     "elt": elt,
-    "window": window,
     "typeof": typeof,
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),

@@ -86,8 +86,15 @@ def unnested(name: str, value: exp.Expr, typer: Typer, outer: bool) -> list[tupl
 
 
 def fields_of_json(value: exp.Expr, *names: exp.Expr) -> list[tuple[str, exp.Expr]]:
-    paths = [exp.DPipe(this=string("$."), expression=name) for name in names]
-    return [(f"c{k}", call("spark_get_json_object", value.copy(), path)) for k, path in enumerate(paths)]
+    return [(f"c{k}", field_of_json(value.copy(), name)) for k, name in enumerate(names)]
+
+
+def field_of_json(value: exp.Expr, name: exp.Expr) -> exp.Expr:
+    """Return a field of an object; DuckDB has no paths of names with other characters."""
+    if isinstance(name, exp.Literal) and name.name.isascii() and name.name.isidentifier():
+        return call("xpsql_json_plain_part", value, string(f"$.{name.name}"))
+    path = exp.DPipe(this=exp.DPipe(this=string("$['"), expression=name), expression=string("']"))
+    return call("xpsql_json_part", value, path)
 
 
 def fields(kind: DuckDBPyType | None) -> list[str]:

@@ -44,6 +44,10 @@ CREATE MACRO xpsql_try_integral(x) AS
 CREATE MACRO xpsql_real_of(t) AS CASE
   WHEN regexp_full_match(t, '[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?') THEN TRY_CAST(t AS DOUBLE)
   WHEN regexp_matches(t, '^[\x00-\x20\x7f]*[+-]?(\.?[0-9]|[iI][nN][fF]|[nN][aA][nN])') THEN xpsql_text_real(t) END;
+CREATE MACRO xpsql_decimal_of(t) AS
+  CASE WHEN regexp_full_match(t, '[\x00-\x20]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[\x00-\x20]*') THEN t END;
+CREATE MACRO xpsql_exact(t) AS CASE WHEN t IS NOT NULL AND xpsql_decimal_of(t) IS NULL
+  THEN error('the text ''' || t || ''' is no decimal; use TRY_CAST to get NULL instead') ELSE t END;
 CREATE MACRO xpsql_date_of(t) AS CASE WHEN regexp_full_match(t, '[0-9]{4}-[0-9]{2}-[0-9]{2}') THEN TRY_CAST(t AS DATE)
   WHEN regexp_matches(t, '^[\x00-\x20\x7f]*[+-]?[0-9]{4}') THEN DATE '1970-01-01' + CAST(xpsql_text_days(t) AS INTEGER) END;
 CREATE MACRO xpsql_timestamp_of(t) AS CASE

@@ -69,7 +69,9 @@ def formatted(moment: exp.Expr, pattern: str) -> exp.Expr:
     for found in PIECES.finditer(pattern):
         text = found.group()
         if found[2] == "S" and text not in WRITTEN and len(text) <= 9:
-            digits = call("left", call("strftime", cast(moment.copy(), "TIMESTAMP"), string(NANOSECONDS)), exp.Literal.number(len(text)))
+            digits = call(
+                "left", call("strftime", cast(moment.copy(), "TIMESTAMP"), string(NANOSECONDS)), exp.Literal.number(len(text))
+            )
             parts += [*([call("strftime", moment.copy(), string(codes))] if codes else []), digits]
             codes = ""
         else:
@@ -109,7 +111,9 @@ def parsed(text: exp.Expr, pattern: str) -> exp.Expr:
         StatementError: the pattern has a letter, or a number of them, by which nothing is read.
     """
     if reading_of(pattern) is None:
-        raise StatementError(f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, H, h, m, s, S, a, X, Z, VV.")
+        raise StatementError(
+            f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, H, h, m, s, S, a, X, Z, VV."
+        )
     ours = filled("make_timestamptz(xpsql_pattern_micros(:t, :p))", t=text, p=string(pattern))
     pieces = list(PIECES.finditer(pattern))
     letters = [found.group() for found in pieces if found[2] is not None]

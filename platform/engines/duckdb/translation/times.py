@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from sqlglot import exp
 
 from ....errors import StatementError
-from .calls import Maker, SparkCall, call, cast, filled, number, string
+from .calls import Maker, SparkCall, call, cast, filled, number, strict, string
 from .coercion import Kind, alike, common, kind_of
 from .kinds import INSTANT
 from .patterns import formatted, parsed
@@ -50,6 +52,18 @@ UNITS = {
 }
 MICROS = {"week": 604_800_000_000, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
+
+
+SPAN = re.compile(r"(?:interval )?([0-9]+) (microsecond|millisecond|second|minute|hour|day|week)s?")
+SPANS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
 
 
 def date_of(value: exp.Expr, typer: Typer) -> exp.Expr:
@@ -112,7 +126,13 @@ def with_pattern(of: SparkCall) -> exp.Expr:
         made = parsed(value, pattern)
         if not attempt:
             made = call("xpsql_matching", value, string(pattern), made)
-        return cast(made, "DATE") if name == "to_date" else call("spark_unix_timestamp", made) if name == "unix_timestamp" else made
+        return (
+            cast(made, "DATE")
+            if name == "to_date"
+            else call("spark_unix_timestamp", made)
+            if name == "unix_timestamp"
+            else made
+        )
     if attempt and of.kind(0) == "varchar":
         return call("xpsql_try_date" if name == "to_date" else "xpsql_try_timestamp", value)
     if name == "unix_timestamp":
@@ -130,7 +150,12 @@ def in_zone(of: SparkCall) -> exp.Expr:
 def convert_timezone(of: SparkCall) -> exp.Expr:
     """convert_timezone([source,] target, time): a time without a zone; the session's zone is UTC."""
     source, target, moment = of.arguments if len(of.arguments) == 3 else [string("Z"), *of.arguments]
-    return filled("make_timestamp(xpsql_moved(epoch_us(:t), :a, :b))", t=cast(instant_of(moment, of.typer), "TIMESTAMP"), a=source, b=target)
+    return filled(
+        "make_timestamp(xpsql_moved(epoch_us(:t), :a, :b))",
+        t=cast(instant_of(moment, of.typer), "TIMESTAMP"),
+        a=source,
+        b=target,
+    )
 
 
 def extract(of: SparkCall) -> exp.Expr:
@@ -146,6 +171,9 @@ def part_of(part: str, value: exp.Expr, typer: Typer) -> exp.Expr:
     if part.lower() not in PARTS:
         raise StatementError(f"There is no part {part!r} of a time. Valid: {', '.join(PARTS)}.")
     name = PARTS[part.lower()]
+    kind = typer.type_of(value)
+    if kind is not None and kind.id == "interval" and name == "spark_day":
+        return cast(call("datepart", string("day"), value), "INTEGER")
     return call(name, date_of(value, typer) if name in DATE_PARTS else instant_of(value, typer))
 
 
@@ -190,7 +218,27 @@ def units_between(of: SparkCall) -> exp.Expr:
     return cast(filled("trunc(xpsql_micros_apart(:a, :b) / :n)", a=start, b=end, n=number(MICROS[unit])), "BIGINT")
 
 
+def window(of: SparkCall) -> exp.Expr:
+    """window(time, length): the window of one length that a time is in.
+
+    Raises:
+        StatementError: windows overlap, which makes several rows of one, or the length is none of fixed units.
+    """
+    if len(of.arguments) != 2:
+        raise StatementError("window takes (time, length) here: windows that overlap make several rows of one.")
+    span = SPAN.fullmatch(of.literal(1, "its length").strip().lower())
+    micros = int(span[1]) * SPANS[span[2]] if span else 0
+    if not micros:
+        raise StatementError(f"window takes a length such as '10 minutes', in units up to weeks, got {of.arguments[1].name!r}.")
+    kind = of.typer.type_of(of.arguments[0])
+    moment = of.arguments[0] if kind is not None and kind.id == INSTANT else cast(of.arguments[0], "TIMESTAMPTZ")
+    template = "{'start': make_timestamptz(:s), 'end': make_timestamptz(:s + :n)}"
+    start = filled("(epoch_us(:t) - ((epoch_us(:t) % :n) + :n) % :n)", t=moment, n=number(micros))
+    return strict(filled(template, s=start, n=number(micros)), [moment])
+
+
 TIMES: dict[str, Maker] = {
+    "window": window,
     "sequence": sequence,
     "date_format": date_format,
     "to_date": with_pattern,
