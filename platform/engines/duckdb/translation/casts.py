@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 INTEGRAL = frozenset(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"))
 REALS = frozenset(("DOUBLE", "REAL", "FLOAT"))
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?")
 PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "boolean"))
 
 
@@ -28,7 +30,8 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
         plain = source is not None and source.id in PLAIN
         return cast(value if plain else call("xpsql_integral", value), target)
     if target in REALS:
-        real = value if source is not None and source.id in PLAIN else call("xpsql_real", value)
+        plain = (source is not None and source.id in PLAIN) or is_number(value)
+        real = value if plain else call("xpsql_real", value)
         return cast(real, target)
     if target == "BOOLEAN":
         return call("spark_boolean", value)
@@ -49,6 +52,13 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
         item = spark_cast(exp.column("e"), element, to.expressions[0])
         return call("list_transform", value, function(item, "e"))
     return cast(value, target)
+
+
+def is_number(value: exp.Expr) -> bool:
+    """Return whether a value is a literal, 0.5D or '0.5', that DuckDB reads as Spark does; its cast stays a constant."""
+    if isinstance(value, exp.Cast) and isinstance(value.this, exp.Literal):
+        return not value.this.is_string
+    return isinstance(value, exp.Literal) and NUMBER.fullmatch(value.this) is not None
 
 
 def spark_try_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expr:
