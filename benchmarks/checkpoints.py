@@ -34,7 +34,7 @@ TARGETS = {
     "checkpoint, full: the longest wait of a push": "<= 50",
     "checkpoint, full: written, a CPU second": ">= 300",
     "checkpoint, full: memory beyond the shard's": "<= 25",
-    "checkpoint: restored": "<= 10",
+    "checkpoint, full: restored": "<= 10",
     "a training of a minute, checkpoints every 10 s: times one without": "<= 1.05",
     "versions of changes: learning stood still at most": "<= 20",
     "versions of changes: all on the disk, times one whole": "<= 15",
@@ -161,7 +161,7 @@ def checkpoint(folder: str, rows: int) -> Iterator[Figure]:
     Checkpoints(place).commit(whole)
     again, start = new_shard(programs), time.perf_counter()
     restore({0: again}, 1, Checkpoints(place), whole, epoch=1)
-    yield Figure("checkpoint: restored", time.perf_counter() - start, "s")
+    yield Figure("checkpoint, full: restored", time.perf_counter() - start, "s")
     assert len(again) == rows
 
 

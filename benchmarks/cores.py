@@ -14,7 +14,7 @@ TARGETS: dict[str, str] = {}
 
 def figures(run: Run) -> Iterator[Figure]:
     data, counts = run.log / "train.parquet", [1 << power for power in range(num_cores().bit_length())]
-    for using in ALGORITHMS:
+    for using in ALGORITHMS[: run.size(1, 3)]:
         statement = TRAIN.format(using=using, settings="", data=data)
         found: dict[int, list[Measured]] = {count: [] for count in counts}
         for turn in range(run.rounds + 1):

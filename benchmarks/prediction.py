@@ -12,7 +12,7 @@ from benchmarks.process import TRAIN, Xpsql, child, connect, cores, figures_of, 
 from benchmarks.training import staged
 
 TARGETS = {
-    "ML.PREDICT, model loaded": ">= 250000",
+    "ML.PREDICT: model loaded": ">= 250000",
     "Scorer.predict, xftrl: one row of 39 columns": "<= 500",
     "Scorer.predict, xnn: one row of 39 columns": "<= 2000",
     'xpsql sql "SELECT 1"': "<= 0.5",
@@ -28,7 +28,7 @@ def figures(run: Run) -> Iterator[Figure]:
         xpsql.run(TRAIN.format(using="xftrl", settings="", data=data))
         found = [child(staged, PREDICT.format(data), xpsql.warehouse, time.monotonic())[0][0] for _ in range(run.rounds)]
         speeds = [num_rows(data) / (one["work, with writing"] + one["the rest"]) for one in found]
-        yield spread("ML.PREDICT, model loaded", speeds, "rows/s")
+        yield spread("ML.PREDICT: model loaded", speeds, "rows/s")
         yield spread("ML.PREDICT: imports, engine, loading the model", [one["start-up"] for one in found], "s")
         for algorithm in ("xftrl", "xnn"):
             yield from figures_of(kept, data, run.folder / "rows", algorithm, run.size(20, CALLS))

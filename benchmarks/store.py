@@ -37,10 +37,10 @@ def figures(run: Run) -> Iterator[Figure]:
             fastest: dict[str, float] = {}
             for one in found:
                 if one.peer:
-                    what = one.what.removeprefix(f"{one.peer}: ")
+                    what = one.what.removesuffix(f", {one.peer}")
                     fastest[what] = min(one.value, fastest.get(what, one.value))
             yield from (one._replace(target=f"<= {fastest[one.what]:.4g}") if one.what in fastest else one for one in found)
-    for ids in (100, 300):
+    for ids in (100, 300)[: run.size(1, 2)]:
         yield from many_ids(run, ids)
 
 
@@ -104,7 +104,7 @@ def maps(dim: int, keys: Keys, batch: int, folder: Path) -> Iterator[Figure]:
     done = subprocess.run([program, str(dim), "5", folder / "keys", *given], check=True, capture_output=True, text=True)
     for line in done.stdout.splitlines():
         library, name, _, draw, value, _ = line.replace(": ", " ").split()
-        yield Figure(f"{library}: {dim} floats: {name}, {draw}", float(value), "ns", peer=library)
+        yield Figure(f"{dim} floats: {name}, {draw}, {library}", float(value), "ns", peer=library)
 
 
 def many_ids(run: Run, ids: int) -> Iterator[Figure]:
@@ -121,9 +121,9 @@ def many_ids(run: Run, ids: int) -> Iterator[Figure]:
         )
         with cores(workers):
             runs = in_turns(run.rounds, {"": lambda s=statement: Xpsql(run.folder).run(s)}, [""])[""]  # type: ignore[misc]
-        what = f"xnn, bi-interaction, {ids} ids a row, batches of 100, workers and cores: {workers}"
+        what = f"xnn, bi-interaction, {ids} ids a row: workers and cores {workers}"
         yield speed(what, rows, runs)
-        yield Figure(f"{what}: CPU", statistics.median(cpu(runs)), "s")
+        yield Figure(f"{what}, CPU", statistics.median(cpu(runs)), "s")
 
 
 def write_ids(path: Path, ids: int, rows: int) -> None:

@@ -32,7 +32,7 @@ REQUESTS, COST_SIZES = (10_000, 100_000), (100, 1_000, 10_000, 50_000)
 EXAMPLES, KEYS_PER_BATCH = 4096, 24_000
 DIMS = {"ftrl": 1, "adagrad": 16}
 TARGETS = {
-    **{f"ZeroMQ's time over ours on {kind}, {size}": ">= 1" for kind in ("Unix", "TCP") for size in SIZES.values()},
+    **{f"ZeroMQ's time over ours: on {kind}, {size}": ">= 1" for kind in ("Unix", "TCP") for size in SIZES.values()},
 }
 Keys = NDArray[np.uint64]
 Exchange = Callable[[Keys], NDArray[np.float32]]
@@ -138,7 +138,7 @@ def round_trips(count: int) -> Iterator[Figure]:
                         yield spread(f"round trip: {name} {what}", taken, "us", peer)
                         mine = ours.setdefault(what, statistics.median(taken))
                         if peer:
-                            yield Figure(f"{name}'s time over ours {what}", statistics.median(taken) / mine, "x", peer=name)
+                            yield Figure(f"{name}'s time over ours: {what}", statistics.median(taken) / mine, "x", peer=name)
 
 
 def trip(exchange: Exchange, size: int, count: int) -> float:
@@ -244,7 +244,8 @@ def pulls_and_pushes(optimizer: str, rows: int, rounds: int, unix: bool) -> Iter
                         step(number % 8)
                     walls.append(count * size / (time.perf_counter() - wall) / 1e6)
                     cpus.append(count * size / max(shard.cpu() - used, 1 / TICKS) / 1e6)
-                what = f"{name}, {optimizer}, {DIMS[optimizer]} floats, {'Unix' if unix else 'TCP'}, {size // 1000}k keys"
+                kind = "Unix" if unix else "TCP"
+                what = f"{optimizer}, {DIMS[optimizer]} floats, {kind}: {name} of {size // 1000}k keys"
                 yield from (spread(what, walls, "M keys/s"), spread(f"{what}, a CPU second", cpus, "M keys/s"))
 
 
@@ -287,4 +288,4 @@ def shards(rows: int, rounds: int) -> Iterator[Figure]:
                 if turn:
                     spent[n].append((part.cpu() - used) / (64 * EXAMPLES) * 1e6)
         for n, taken in spent.items():
-            yield spread(f"pull and push, {n} shards: CPU, an example", taken, "us")
+            yield spread(f"CPU of a pull and a push, an example: {n} shards", taken, "us")

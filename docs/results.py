@@ -2,9 +2,9 @@
 
 Usage: python docs/results.py [--check]
 
-A page has `<!-- results GROUP -->` and `<!-- end -->`, between which a line for each figure is written, or
-`<!-- results GROUP: A | B -->` for a table of figures that are named "line: A" and "line: B". The first form leaves out what
-the other one shows on the same page.
+After `<!-- results GROUP -->` a page has the figures of a group, those of one subject in a line, after
+`<!-- results GROUP: A | B -->` a table of figures that are named "line: A" and "line: B". The first form leaves out what the
+other one shows on the same page. What stood there before is replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
-MARKED = re.compile(r"(<!-- results (\w+)(?:: ([^\n]+?))? -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- results (\w+)(?:: ([^\n]+?))? -->\n)(?:\n\|[^*].*?\n\n\*[^\n]*\*\n)?", re.DOTALL)
 Row = Mapping[str, Any]
 
 
@@ -28,13 +28,13 @@ def number(value: float) -> str:
 
 
 def measured(row: Row, unit: bool = True) -> str:
-    """Return a cell: the number with its unit, the spread of several runs, and the date where it has one of its own."""
+    """Return a cell: the number with its unit, and the spread of several runs."""
     text = number(row["value"])
     if unit and row["unit"]:
-        text += " times" if row["unit"] == "x" else f" {row['unit']}"
+        text += "" if row["unit"] == "x" else f" {row['unit']}"
     if row["low"] is not None:
         text += f" ({number(row['low'])} to {number(row['high'])})"
-    return text + (f", {row['date']}" if "date" in row else "")
+    return text
 
 
 def verdict(row: Row) -> str:
@@ -43,7 +43,7 @@ def verdict(row: Row) -> str:
         return ""
     sign, bound = row["target"].split()
     met = row["value"] >= float(bound) if sign == ">=" else row["value"] <= float(bound)
-    return f"{'at least' if sign == '>=' else 'at most'} {number(float(bound))}: {'met' if met else 'missed'}"
+    return f" [{'at least' if sign == '>=' else 'at most'} {number(float(bound))}: {'met' if met else '**missed**'}]"
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -58,21 +58,26 @@ def pivoted(rows: Sequence[Row], columns: Sequence[str]) -> str:
         if column in columns:
             found.setdefault(line, {})[column] = measured(row, unit=False)
     units = {row["what"].rpartition(": ")[2]: row["unit"] for row in rows}
-    heads = [f"{column}, {units[column]}" if units.get(column) not in ("", "x", None) else column for column in columns]
+    heads = [f"{column} ({units[column]})" if units.get(column) not in ("", "x", None) else column for column in columns]
     return table(["", *heads], ([line, *(cells.get(column, "") for column in columns)] for line, cells in found.items()))
 
 
 def listed(rows: Sequence[Row], without: set[str]) -> str:
-    """Return a table with a line for each figure, but for those of some columns."""
-    kept = [row for row in rows if row["what"].rpartition(": ")[2] not in without]
-    return table(["", "measured", "target"], ([row["what"], measured(row), verdict(row)] for row in kept))
+    """Return a table with a line for all figures named "line: ...", but for those of some columns."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        line, _, name = row["what"].rpartition(": ") if ": " in row["what"] else (row["what"], "", "")
+        if name not in without or not name:
+            found.setdefault(line, []).append((f"{name}: " if name else "") + measured(row) + verdict(row))
+    return table(["", "measured [target]"], ([line, "; ".join(cells)] for line, cells in found.items()))
 
 
 def footer(found: Mapping[str, Any]) -> str:
     """Return where and when figures were measured, and the command."""
-    machine = found["machine"]
+    machine, dates = found["machine"], sorted({row.get("date", found["date"]) for row in found["rows"]})
     load = "" if machine["load"] is None else f", load {machine['load']}"
-    return f"\n{machine['cpu']}, {machine['cores']} cores{load}, {found['date']}, `{found['command']}`\n"
+    days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
+    return f"\n*{machine['cpu']}, {machine['cores']} cores{load}, {days}: `{found['command']}`*\n"
 
 
 def rendered(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -82,14 +87,14 @@ def rendered(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
         KeyError: a marker names a group that has no results.
     """
     shown: dict[str, set[str]] = {}
-    for _, group, columns, _ in MARKED.findall(page):
+    for _, group, columns in MARKED.findall(page):
         shown.setdefault(group, set()).update(columns.split(" | ") if columns else ())
 
     def filled(marked: re.Match[str]) -> str:
-        begin, group, columns, end = marked.groups()
+        begin, group, columns = marked.groups()
         found = results[group]
         rows = pivoted(found["rows"], columns.split(" | ")) if columns else listed(found["rows"], shown[group])
-        return f"{begin}\n{rows}{footer(found)}{end}"
+        return f"{begin}\n{rows}{footer(found)}"
 
     return MARKED.sub(filled, page)
 

@@ -60,18 +60,17 @@ def test_what_the_readme_says_of_speed_is_in_the_results() -> None:
     said = re.findall(r"`(\w+)` (\d+)k (?:rows/s )?\(([\d.]+) times ([\w ]+)\)", line)
     assert len(said) == 3
     for name, thousands, times, peer in said:
-        assert f"{value('training', f'{name}, one core') / 1000:.0f}" == thousands
-        what = f"{name}, one core: times {peer}" if name == "xftrl" else f"{name}: times {peer}"
-        assert f"{value('training', what):.1f}" == times
+        assert f"{value('training', f'{name}: one core') / 1000:.0f}" == thousands
+        assert value("training", f"{name}: times {peer}") == pytest.approx(float(times), abs=0.0501)
 
 
 def test_what_the_page_on_algorithms_says_of_speed_and_quality_is_in_the_results() -> None:
     text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")
     said = re.findall(r"^\| `(\w+)` \| (0\.\d+) \| ([\d,]+) \|$", text, re.MULTILINE)
     assert len(said) >= 3
-    for name, auc, speed in said:
-        assert f"{value('training', f'{name}: test AUC'):.4f}" == auc
-        assert f"{value('training', f'{name}, one core'):,.0f}" == speed
+    for name, found, speed in said:
+        assert f"{value('training', f'{name}: test AUC'):.4f}" == found
+        assert f"{value('training', f'{name}: one core'):,.0f}" == speed
 
 
 def test_a_figure_has_the_median_of_its_runs_and_a_verdict_by_its_target() -> None:
