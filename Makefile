@@ -63,8 +63,8 @@ check: $(VENV)/.dev  ## Lint, format and types.
 docs: $(VENV)/.docs  ## Make a site of docs/ in build/site.
 	$(BIN)/mkdocs build --quiet --strict
 
-bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md explains.
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md shows; ONLY="training cores": of some groups.
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/reliability.md; PARTS=faults EVERY=51 takes minutes.
 	PYTHON=$(BIN)/python scripts/chaos

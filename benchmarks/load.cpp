@@ -1,11 +1,11 @@
 // Requests of HTTP/1.1 at a constant rate, each timed from when it was due: one that waits for those before it counts as late.
 //
-//     load PORT CONNECTIONS RATE SECONDS REQUESTS [LINES]
+//     load PORT CONNECTIONS RATE SECONDS REQUESTS
 //
 // REQUESTS is a file of whole requests, sent in turn, each after its uint32 length. RATE is of requests a second; with 0 each
 // connection sends its next one when the one before is answered, and is timed from then. A request that is due takes a connection
-// that waits for no answer; where there is none it waits. With LINES answers are no HTTP, but so many lines. Written to stdout: float64
-// seconds of each, in the order of answers. Ends with 1 where an answer is not 200, or comes a minute late.
+// that waits for no answer; where there is none it waits. Written to stdout: float64 seconds of each, in the order of answers.
+// Ends with 1 where an answer is not 200, or comes a minute late.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -60,7 +59,6 @@ struct Connection {
     std::string_view unsent{};
     std::string answer{};
     std::size_t whole = 0;  // bytes of the answer, once its head is there
-    long lines = 0;
 
     void send() {
         while (!unsent.empty()) {
@@ -72,17 +70,12 @@ struct Connection {
     }
 
     // Returns whether the answer is complete.
-    bool receive(long wanted) {
+    bool receive() {
         static char buffer[1 << 16];
         for (;;) {
             const ssize_t got = ::recv(socket, buffer, sizeof buffer, 0);
             if (got < 0 && errno == EAGAIN) return false;
             if (got <= 0) fail("the service closed a connection");
-            if (wanted) {
-                lines += std::count(buffer, buffer + got, '\n');
-                if (lines >= wanted) return true;
-                continue;
-            }
             answer.append(buffer, static_cast<std::size_t>(got));
             if (!whole) whole = size();
             if (whole && answer.size() >= whole) return true;
@@ -114,8 +107,7 @@ int connected(int port) {
 }
 
 int main(int count, char** given) {
-    if (count < 6) fail("expected PORT CONNECTIONS RATE SECONDS REQUESTS [LINES]");
-    const long lines = count > 6 ? std::atol(given[6]) : 0;
+    if (count < 6) fail("expected PORT CONNECTIONS RATE SECONDS REQUESTS");
     const double rate = std::atof(given[3]), seconds = std::atof(given[4]);
     const auto requests = read(given[5]);
     ::prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
@@ -159,11 +151,10 @@ int main(int count, char** given) {
         for (int i = 0; i < ready; ++i) {
             Connection& one = all[happened[static_cast<std::size_t>(i)].data.u64];
             if (happened[static_cast<std::size_t>(i)].events & EPOLLOUT) one.send();
-            if (!(happened[static_cast<std::size_t>(i)].events & EPOLLIN) || !one.receive(lines)) continue;
+            if (!(happened[static_cast<std::size_t>(i)].events & EPOLLIN) || !one.receive()) continue;
             taken.push_back(now() - one.due);
             one.answer.clear();
             one.whole = 0;
-            one.lines = 0;
             idle.push_back(static_cast<std::size_t>(happened[static_cast<std::size_t>(i)].data.u64));
             ++answered;
         }

@@ -4,13 +4,13 @@ Ranks of each column follow a Zipf law. The label is drawn from a logistic model
 their values, so a learner has to tell them from noise, and in which some pairs of columns interact. Who knew the model would
 reach an AUC of 0.80. A part of 100,000 rows depends on the seed and its number only.
 
-    python -m benchmarks.log FOLDER --train 1000000 --test 200000
+    python -m benchmarks.log FOLDER [TRAIN TEST SEED], 1000000 200000 7 by default
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -24,26 +24,16 @@ from scipy.special import expit
 
 PART_ROWS = 100_000
 TEST_FIRST = 1 << 20
-BASE_RATE = 0.2
-BEST_AUC = 0.8
-INTEGERS = 13
-STRINGS = 26
-PAIRS = 14
+BASE_RATE, BEST_AUC = 0.2, 0.8
+INTEGERS, STRINGS, PAIRS = 13, 26, 14
 PAIRED_VALUES = 1000  # the most values of a column that interacts: others have too few rows of each pair of values
 PAIRED_SHARE = 0.3  # of the scores' variance
 VW_NAMES = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM"
-
-
 Floats = NDArray[np.float64]
 
 
 class Column(NamedTuple):
-    """A feature column: its values are ranks below `cardinality`, drawn with density 1 / (rank + 1)^exponent.
-
-    Attributes:
-        strength: standard deviation of the weights of its values; 0 for a column that the label does not depend on.
-        nulls: the share of NULLs.
-    """
+    """A feature column: ranks below `cardinality`, density 1 / (rank + 1)^exponent, deviation of weights, share of NULLs."""
 
     name: str
     number: int
@@ -74,10 +64,7 @@ def pairs() -> list[tuple[Column, Column]]:
 
 
 def mixed(numbers: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Return pseudo-random bits of numbers below 2^32.
-
-    Source: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014 (SplitMix64).
-    """
+    """Return pseudo-random bits of numbers below 2^32. Source: Steele, Lea and Flood, OOPSLA 2014 (SplitMix64)."""
     z = (numbers + np.uint64(seed << 32) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -106,7 +93,7 @@ def vectors(column: Column, drawn: NDArray[np.uint64]) -> Floats:
 
 
 def values(column: Column, drawn: NDArray[np.uint64], null: NDArray[np.bool_]) -> pa.Array:
-    """Return a column's values: small integers, or words of eight letters and digits."""
+    """Return a column's values: small integers, or words."""
     if column.number < INTEGERS:
         return pa.array(drawn.astype(np.int32), mask=null)
     distinct, codes = np.unique(drawn, return_inverse=True)
@@ -115,12 +102,7 @@ def values(column: Column, drawn: NDArray[np.uint64], null: NDArray[np.bool_]) -
 
 
 class Truth(NamedTuple):
-    """How the scores of labels are composed of what columns and pairs of columns give.
-
-    Attributes:
-        linear, paired: the factors of both.
-        bias: what is added.
-    """
+    """The factors of columns and of pairs of columns in the scores of labels, and a constant."""
 
     linear: float
     paired: float
@@ -184,9 +166,7 @@ def vw_lines(table: pa.Table) -> bytes:
     label = pc.if_else(pc.equal(table["label"], 1), "1", "-1")
     names = [name for name in table.column_names if name not in ("label", "ts")]
     texts = [pc.fill_null(table[name].cast(pa.string()), "null") for name in names]
-    words = [
-        pc.binary_join_element_wise(f"|{letter}", text, " ") for letter, text in zip(VW_NAMES[: len(texts)], texts, strict=True)
-    ]
+    words = [pc.binary_join_element_wise(f"|{letter}", text, " ") for letter, text in zip(VW_NAMES, texts, strict=False)]
     lines = pc.binary_join_element_wise(label, *words, " ")
     return ("\n".join(lines.to_pylist()) + "\n").encode()
 
@@ -200,28 +180,21 @@ def write(tables: Iterator[pa.Table], parquet: Path, vw: BinaryIO) -> None:
             vw.write(vw_lines(table))
 
 
-def make(folder: Path, sizes: Sequence[tuple[str, int]], seed: int) -> None:
-    """Write NAME.parquet and NAME.vw of the given rows; names that begin with `test` share no rows with the others."""
+def make(folder: Path, sizes: Mapping[str, int], seed: int) -> None:
+    """Write NAME.parquet and NAME.vw of so many rows; names that begin with `test` share no rows with the others."""
     folder.mkdir(parents=True, exist_ok=True)
     truth = calibration(seed)
-    for name, rows in sizes:
+    for name, rows in sizes.items():
         first = TEST_FIRST if name.startswith("test") else 0
         with (folder / f"{name}.vw").open("wb") as vw:
             write(parts(seed, first, rows, truth), folder / f"{name}.parquet", vw)
 
 
-def main() -> None:
-    """Make a log of the rows asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--train", type=int, default=1_000_000)
-    parser.add_argument("--train4", type=int, default=0)
-    parser.add_argument("--test", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=7)
-    given = parser.parse_args()
-    sizes = [("train", given.train), ("test", given.test), ("train4", given.train4)]
-    make(given.folder, [(name, rows) for name, rows in sizes if rows], given.seed)
+def made(folder: str, train: int, test: int, seed: int) -> None:
+    """Make a log; as a child, so that its memory is not that of the processes that are measured later."""
+    make(Path(folder), {"train": train, "test": test}, seed)
 
 
 if __name__ == "__main__":
-    main()
+    train, test, seed = map(int, (*sys.argv[2:], *("1000000", "200000", "7")[len(sys.argv) - 2 :]))
+    made(sys.argv[1], train, test, seed)

@@ -1,20 +1,17 @@
-"""Streams beside batches: files that arrive, jobs that find nothing new, and how long a message takes until a version knows it.
+"""Streams learned by `xftrl` on two cores: a topic, files beside a batch, a job without news, and the delay of publications.
 
-    python -m benchmarks.streams DATA WAREHOUSE [--only files idle latency] [--rate 30000] [--seconds 600] [--spread 1]
-
-DATA is a file of the log. Printed: `value unit name`, a line each. The broker is librdkafka's mock cluster, in a process of its
-own with the producer, on the same cores; it keeps the last five megabytes of a partition only.
+The broker is librdkafka's mock cluster in a process of its own with the producer, on the same cores. It keeps the last five
+megabytes of a partition, so there are many partitions of few messages.
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import math
 import multiprocessing
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -23,23 +20,120 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-import xpsql
-from benchmarks.kafka import TOPIC, events
-from benchmarks.process import measure
-from tests.notes import Notes
-from tests.streams.broker import MockCluster
-from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.manifest import Manifest
+from benchmarks import Figure, Run, spread
+from benchmarks.process import Xpsql, connect, cores, cpu, figures_of, measure, num_cores, num_rows, seconds
 
-PARTITIONS = 64
-TICK_SECONDS = 0.1
-SETTLE_SECONDS = 12.0
-"""From the last message until the training is asked to stop: a publication or two."""
-ROUNDS = 3
+PUBLISHED = "PUBLISH EVERY 5 SECONDS"
+TARGETS = {
+    "Kafka, JSON of 39 columns": ">= 60000",
+    "Parquet files: times a batch training": ">= 0.9",
+    "a job that finds nothing new": "<= 1.2",
+    f"{PUBLISHED}: from the broker to a version, p99": "<= 10",
+    f"{PUBLISHED}: learning stood still at most": "<= 20",
+}
+TOPIC, MESSAGES, PARTITIONS, TICK_SECONDS, SETTLE_SECONDS = "samples", 8000, 64, 0.1, 12.0
 STOOD = re.compile(r"stood still for (\d+) ms")
-JOB = "CONTINUE MODEL stream WITH (until = 'available') AS SELECT * FROM STREAM parquet.`{data}`"
+LEARN = "TRAIN OR REPLACE MODEL {} USING xftrl TIME ts {} AS SELECT * FROM {}"
+AVAILABLE = "WITH (until = 'available')"
+
+
+def figures(run: Run) -> Iterator[Figure]:
+    data = run.log / "train.parquet"
+    with cores(min(2, num_cores())):
+        yield from figures_of(topic, data, run.folder / "topic", run.size(2, 60), run.size(500, MESSAGES))
+        yield from figures_of(files, data, run.folder / "files", run.rounds)
+        job = f"CONTINUE MODEL stream {AVAILABLE} AS SELECT * FROM STREAM parquet.`{data}`"
+        runs = [measure(Xpsql(run.folder / "files").command(job)) for _ in range(run.rounds)]
+        yield spread("a job that finds nothing new", seconds(runs), "s")
+        yield spread("a job that finds nothing new: CPU", cpu(runs), "s")
+        yield from figures_of(latency, data, run.folder / "live", run.size(200, 30_000), run.size(6, 600))
+
+
+def events(data: str, count: int) -> tuple[str, list[bytes]]:
+    """Return the columns of the log as read_kafka takes them, and rows as JSON objects."""
+    from xpsql.platform.spark_types import spark_type
+
+    table = next(iter(pq.ParquetFile(data).iter_batches(count)))
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in table.schema]
+    columns = ", ".join(f"{name} {spark_type(kind)}" for name, kind in zip(table.schema.names, types, strict=True))
+    return columns, [json.dumps(row, separators=(",", ":"), default=str).encode() for row in table.to_pylist()]
+
+
+def broker(partitions: int, linger: int) -> tuple[object, str, object]:
+    """Return a broker, its address, and a producer."""
+    from confluent_kafka import Producer
+
+    from tests.streams.broker import MockCluster
+
+    cluster = MockCluster()
+    cluster.topic(TOPIC, partitions)
+    settings = {"bootstrap.servers": cluster.bootstrap, "linger.ms": linger, "queue.buffering.max.messages": 1_000_000}
+    return cluster, cluster.bootstrap, Producer(settings)
+
+
+def started(function: object, *arguments: object) -> Connection:
+    """Call a function with a connection in a process of its own; return the other end."""
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    context.Process(target=function, args=(there, *arguments), daemon=True).start()  # type: ignore[arg-type]
+    return here
+
+
+def stream(servers: str, columns: str) -> str:
+    return f"STREAM read_kafka(bootstrapServers => '{servers}', subscribe => '{TOPIC}', schema => '{columns}')"
+
+
+def produce_all(asked: Connection, values: Sequence[bytes], partitions: int) -> None:
+    """Produce events, then tell the CPU seconds of this process whenever asked."""
+    cluster, servers, producer = broker(partitions, 20)
+    for partition in range(partitions):
+        for value in values:
+            producer.produce(TOPIC, value, None, partition)  # type: ignore[attr-defined]
+        assert producer.flush(60) == 0  # type: ignore[attr-defined]
+    asked.send(servers)
+    while asked.recv():
+        asked.send(time.process_time())
+    del cluster
+
+
+def topic(data: str, warehouse: str, partitions: int, messages: int) -> Iterator[Figure]:
+    """Learn a topic twice; the first time, which compiles, is not counted."""
+    columns, values = events(data, messages)
+    asked = started(produce_all, values, partitions)
+    statement, count = LEARN.format("m", AVAILABLE, stream(asked.recv(), columns)), len(values) * partitions
+    with connect(warehouse) as session:
+        session.sql(statement)
+        asked.send(True)
+        before, wall, used = asked.recv(), time.perf_counter(), time.process_time()
+        learned = session.sql(statement).arrow()["examples"][0].as_py()
+        wall, used = time.perf_counter() - wall, time.process_time() - used
+    asked.send(True)
+    brokers = asked.recv() - before
+    asked.send(False)
+    assert learned == count
+    yield Figure("Kafka, JSON of 39 columns", count / wall, "events/s")
+    yield Figure("Kafka, JSON of 39 columns: CPU of the training, an event", 1e6 * used / count, "us")
+    yield Figure("Kafka, JSON of 39 columns: CPU of the broker, an event", 1e6 * brokers / count, "us")
+
+
+def files(data: str, folder: str, rounds: int) -> Iterator[Figure]:
+    """Learn Parquet files as a stream and as a batch, in turns; the first turn is not counted."""
+    kinds = {"stream": (AVAILABLE, f"STREAM parquet.`{data}`"), "batch": ("", f"parquet.`{data}`")}
+    took: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+    with connect(Xpsql(Path(folder)).warehouse) as session:
+        for turn in range(rounds + 1):
+            for name, (settings, rows) in kinds.items():
+                wall, used = time.perf_counter(), time.process_time()
+                session.sql(LEARN.format(name, settings, rows))
+                if turn:
+                    took[name].append((time.perf_counter() - wall, time.process_time() - used))
+    stream, batch = (np.array(took[name]) for name in kinds)
+    yield spread("Parquet files, learned as a stream", list(num_rows(Path(data)) / stream[:, 0]), "rows/s")
+    yield spread("Parquet files: times a batch training", list(batch[:, 0] / stream[:, 0]), "x")
+    yield spread("Parquet files: times a batch training, CPU", list(batch[:, 1] / stream[:, 1]), "x")
 
 
 class Sent(NamedTuple):
@@ -48,141 +142,68 @@ class Sent(NamedTuple):
     time: float
     partition: int
     stop: int
-    count: int
+    number: int
 
 
-def files(data: Path, warehouse: Path) -> Iterator[tuple[float, str, str]]:
-    """Yield the speed of a stream of Parquet files beside that of a query over the same, in turns; the first is not counted."""
-    rows = pq.read_metadata(data).num_rows
-    sources = {"stream": f"STREAM parquet.`{data}`", "batch": f"parquet.`{data}`"}
-    took: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
-    with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
-        for number in range(ROUNDS + 1):
-            for name, source in sources.items():
-                settings = "WITH (until = 'available')" if name == "stream" else ""
-                wall, cpu = time.perf_counter(), time.process_time()
-                session.sql(f"TRAIN OR REPLACE MODEL {name} USING xftrl TIME ts {settings} AS SELECT * FROM {source}")
-                if number:
-                    took[name].append((time.perf_counter() - wall, time.process_time() - cpu))
-    best = {name: np.min(times, axis=0) for name, times in took.items()}
-    yield rows / best["stream"][0], "rows/s", "Parquet files, learned as a stream"
-    yield float(best["batch"][0] / best["stream"][0]), "x", "Parquet files: times a batch training"
-    yield float(best["batch"][1] / best["stream"][1]), "x", "Parquet files: times a batch training, CPU"
-
-
-def idle(data: Path, warehouse: Path) -> Iterator[tuple[float, str, str]]:
-    """Yield what a job takes that finds nothing new, a whole process, after `files`."""
-    script = warehouse.parent / "job.sql"
-    script.write_text(JOB.format(data=data), encoding="utf-8")
-    command = [Path(sys.executable).with_name("xpsql"), "run", script, "--warehouse", warehouse]
-    done = min((measure(command) for _ in range(ROUNDS)), key=lambda one: one.seconds)
-    yield done.seconds, "s", "a job that finds nothing new"
-    yield done.cpu_seconds, "s", "a job that finds nothing new, CPU"
-
-
-def serve(reported: Connection, values: Sequence[bytes], rate: float, seconds: float, spread: int) -> None:
-    """Produce events at a rate to a broker in this process, then tell what was produced when."""
-    from confluent_kafka import Producer
-
-    cluster = MockCluster()
-    cluster.topic(TOPIC, PARTITIONS)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000})
+def produce_at(asked: Connection, values: Sequence[bytes], rate: float, length: float) -> None:
+    """Produce events at a rate, a partition each tenth of a second, then tell which were produced when."""
+    cluster, servers, producer = broker(PARTITIONS, 5)
     stops, sent, each = [0] * PARTITIONS, list[Sent](), round(rate * TICK_SECONDS)
 
     def tick(number: int) -> None:
-        now = time.time()
-        parts = [(number * spread + more) % PARTITIONS for more in range(spread)]
+        now, partition = time.time(), number % PARTITIONS
         for place in range(each):
-            producer.produce(TOPIC, values[(number * each + place) % len(values)], None, parts[place % spread])
-        producer.flush(60)
-        for more, partition in enumerate(parts):
-            count = len(range(more, each, spread))
-            stops[partition] += count
-            sent.append(Sent(now, partition, stops[partition], count))
+            producer.produce(TOPIC, values[(number * each + place) % len(values)], None, partition)  # type: ignore[attr-defined]
+        producer.flush(60)  # type: ignore[attr-defined]
+        stops[partition] += each
+        sent.append(Sent(now, partition, stops[partition], each))
 
     tick(0)
-    reported.send(cluster.bootstrap)
-    reported.recv()
+    asked.send(servers)
+    asked.recv()
     begin, before = time.time(), time.process_time()
-    for number in range(1, round(seconds / TICK_SECONDS)):
+    for number in range(1, round(length / TICK_SECONDS)):
         time.sleep(max(0.0, begin + number * TICK_SECONDS - time.time()))
         tick(number)
-    reported.send((sent, time.process_time() - before, time.time() - begin))
-    reported.recv()
+    asked.send((sent[1:], time.process_time() - before, time.time() - begin))
+    asked.recv()
+    del cluster
 
 
-def reached(manifest: Manifest, partition: int) -> int:
-    """Return the offset up to which a version has learned a partition."""
-    return int(manifest.position[f"topic {TOPIC}"]["offsets"].get(str(partition), 0))
-
-
-def latency(data: Path, warehouse: Path, rate: float, seconds: float, spread: int) -> Iterator[tuple[float, str, str]]:
+def latency(data: str, warehouse: str, rate: float, length: float) -> Iterator[Figure]:
     """Yield how long messages take from the broker to a version that has learned them."""
-    columns, values = events(str(data))
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=serve, args=(there, values, rate, seconds, spread), daemon=True)
-    process.start()
-    source = f"read_kafka(bootstrapServers => '{here.recv()}', subscribe => '{TOPIC}', schema => '{columns}')"
-    settings = "WITH (batch_size = 4096, checkpoint_seconds = 0)"
+    import xpsql
+    from tests.notes import Notes
+
+    columns, values = events(data, MESSAGES)
+    asked, notes = started(produce_at, values, rate, length), Notes()
+    rows, settings = stream(asked.recv(), columns), "batch_size = 4096, checkpoint_seconds = 0"
     reported: list[tuple[list[Sent], float, float]] = []
 
     def wait() -> None:
-        reported.append(here.recv())
-        time.sleep(SETTLE_SECONDS)
+        reported.append(asked.recv())
+        time.sleep(SETTLE_SECONDS)  # a publication or two
         os.kill(os.getpid(), signal.SIGTERM)
 
-    notes = Notes()
     with xpsql.connect(warehouse, reporter=notes) as session:
-        until = settings.replace("WITH (", "WITH (until = 'available', ")
-        session.sql(f"TRAIN OR REPLACE MODEL live USING xftrl TIME ts {until} AS SELECT * FROM STREAM {source}")
-        cpu = time.process_time()
-        here.send(True)
+        session.sql(LEARN.format("live", f"WITH (until = 'available', {settings})", rows))
+        used = time.process_time()
+        asked.send(True)
         threading.Thread(target=wait, daemon=True).start()
-        session.sql(f"CONTINUE MODEL live PUBLISH EVERY 5 SECONDS RETAIN LAST 1000 {settings} AS SELECT * FROM STREAM {source}")
-        cpu = time.process_time() - cpu
+        session.sql(f"CONTINUE MODEL live {PUBLISHED} RETAIN LAST 1000 WITH ({settings}) AS SELECT * FROM {rows}")
+        used = time.process_time() - used
         made = [version.manifest for version in session.models.versions("live")]
     (sent, producing, took), waits = reported[0], []
-    for one in sent[spread:]:
-        known = (m.finished for m in made if m.finished and reached(m, one.partition) >= one.stop)
-        waits.append(min((at.timestamp() for at in known), default=math.inf) - one.time)
-    here.send(True)
-    count = sum(one.count for one in sent[spread:])
-    yield count / took, "rows/s", "PUBLISH EVERY 5 SECONDS: events produced and learned"
+    asked.send(True)
+    for one in sent:
+        learned = [(m.finished, m.position[f"topic {TOPIC}"]["offsets"].get(str(one.partition), 0)) for m in made]
+        waits.append(min((at.timestamp() for at, stop in learned if at and stop >= one.stop), default=math.inf) - one.time)
+    count = sum(one.number for one in sent)
+    yield Figure(f"{PUBLISHED}: events produced and learned", count / took, "events/s")
     for share in (50, 99):
-        yield (
-            float(np.percentile(waits, share, method="higher")),
-            "s",
-            f"PUBLISH EVERY 5 SECONDS: p{share} from the broker to a version",
-        )
+        waited = float(np.percentile(waits, share, method="higher"))
+        yield Figure(f"{PUBLISHED}: from the broker to a version, p{share}", waited, "s")
     stood = [float(found[1]) for note in notes.notes if (found := STOOD.search(note))]
-    yield float(np.median(stood)), "ms", f"PUBLISH EVERY 5 SECONDS: learning stood still, median of {len(stood)}"
-    yield max(stood), "ms", "PUBLISH EVERY 5 SECONDS: learning stood still at most"
-    yield 1e6 * cpu / count, "us", "PUBLISH EVERY 5 SECONDS: CPU of the training, an event"
-    yield 1e6 * producing / count, "us", "PUBLISH EVERY 5 SECONDS: CPU of broker and producer, an event"
-
-
-def main() -> None:
-    """Print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("warehouse", type=Path)
-    parser.add_argument("--rate", type=float, default=30_000, help="events a second")
-    parser.add_argument("--seconds", type=float, default=600, help="how long events come")
-    parser.add_argument(
-        "--spread", type=int, default=1, help=f"partitions of {PARTITIONS} that get events in a tenth of a second"
-    )
-    figures = {
-        "files": lambda: files(given.data, given.warehouse),
-        "idle": lambda: idle(given.data, given.warehouse),
-        "latency": lambda: latency(given.data, given.warehouse, given.rate, given.seconds, given.spread),
-    }
-    parser.add_argument("--only", nargs="+", choices=list(figures), default=list(figures), help="idle needs files before it")
-    given = parser.parse_args()
-    for group in given.only:
-        for value, unit, name in figures[group]():
-            print(value, unit, name, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    yield Figure(f"{PUBLISHED}: learning stood still at most", max(stood), "ms")
+    yield Figure(f"{PUBLISHED}: CPU of the training, an event", 1e6 * used / count, "us")
+    yield Figure(f"{PUBLISHED}: CPU of broker and producer, an event", 1e6 * producing / count, "us")

@@ -1,340 +1,291 @@
-"""Measure pulls from and pushes to shards behind servers: client and servers in processes of their own on one core.
+"""Client and shard in processes of their own on one core: round trips beside ZeroMQ, pulls and pushes, shards.
 
-A shard holds random keys: `ftrl` keeps 2 floats for a weight, `adagrad` 32 for a vector of 16. A request has distinct keys,
-drawn uniformly. Keys per second count the wall time of everything: the client, the kernel, the server, the store, the
-mathematics. CPU is user and system time of all processes; on a shared machine it is the steadier figure.
-
-    python -m benchmarks.transport --rows 10000000 --vectors 2000000
+Our round trips are typed calls after a handshake, ZeroMQ's bare messages. A shard holds random keys; a request has
+distinct ones. CPU is that of all processes, the steadier figure on a shared machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import Figure, Run, spread
+from benchmarks.process import call, cores, figures_of, installed
+
 if TYPE_CHECKING:
-    from xpsql.platform.ps.lifecycle_table import tables_of
     from xpsql.platform.ps.messages import Push
-    from xpsql.platform.ps.remote import RemoteClient
-    from xpsql.platform.ps.shard import Shard
-    from xpsql.platform.ps.table import Table
+
+SECRET, HOST, TICKS = bytes(32), "127.0.0.1", os.sysconf("SC_CLK_TCK")
+SIZES = {200: "1.6 kB/0.8 kB", 20_000: "160 kB/80 kB"}
+REQUESTS, COST_SIZES = (10_000, 100_000), (100, 1_000, 10_000, 50_000)
+EXAMPLES, KEYS_PER_BATCH = 4096, 24_000
+DIMS = {"ftrl": 1, "adagrad": 16}
+TARGETS = {
+    **{f"ZeroMQ's time over ours: on {kind}, {size}": ">= 1" for kind in ("Unix", "TCP") for size in SIZES.values()},
+}
+Keys = NDArray[np.uint64]
+Exchange = Callable[[Keys], NDArray[np.float32]]
+VALUES = {size: np.arange(size, dtype=np.float32) for size in SIZES}
+
+
+def figures(run: Run) -> Iterator[Figure]:
+    with cores(1):
+        yield from figures_of(round_trips, run.size(20, 1000))
+        for optimizer, rows, unix in (("ftrl", 10_000_000, True), ("ftrl", 10_000_000, False), ("adagrad", 2_000_000, True)):
+            yield from figures_of(pulls_and_pushes, optimizer, run.size(40_000, rows), run.size(1, 5), unix)
+        rows = run.size(40_000, 2_500_000)
+        yield from figures_of(costs, rows, run.size(1, 5))
+        yield from figures_of(shards, rows, run.size(1, 5))
+
+
+class Asked(NamedTuple):
+    keys: Keys
+
+
+class Answered(NamedTuple):
+    values: NDArray[np.float32]
+
+
+@contextmanager
+def server(function: Callable[..., None], *arguments: object) -> Iterator[tuple[list[str], int]]:
+    """Run a server in a process of its own; yield the words that it prints of its address, and its number."""
+    with subprocess.Popen(call(function, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split(), process.pid
+        finally:
+            process.terminate()
+
+
+def serve_xpsql() -> None:
+    from xpsql.platform.ps.transport.server import Server
+    from xpsql.platform.ps.transport.wire import Handler, Method
+
+    method = Method("ask", Asked, Answered)
+    handlers = [Handler(method, lambda asked: Answered(VALUES[len(asked.keys)]))]
+    with Server("benchmark", handlers, SECRET, HOST) as serving:
+        print(serving.address.port, serving.address.unix, flush=True)
+        sys.stdin.read()
+
+
+def serve_zeromq() -> None:
+    import zmq
+
+    socket = zmq.Context().socket(zmq.REP)
+    unix = f"ipc://@xpsql-bench-{os.getpid()}"  # @: a name that is no file
+    socket.bind(unix)
+    print(unix, f"tcp://{HOST}:{socket.bind_to_random_port(f'tcp://{HOST}')}", flush=True)
+    while True:
+        request = socket.recv(copy=False)
+        socket.send(VALUES[len(request.buffer) // 8], copy=False)
+
+
+@contextmanager
+def xpsql(where: list[str], kind: str) -> Iterator[Exchange]:
     from xpsql.platform.ps.transport.connection import Connection
     from xpsql.platform.ps.transport.sockets import Address
-    from xpsql.platform.ps.transport.wire import Method
+    from xpsql.platform.ps.transport.wire import ConnectionLimits, Method
 
-HOST = "127.0.0.1"
-SECRET = bytes(32)
-REQUESTS = (10_000, 100_000)
-COST_SIZES = (100, 1_000, 10_000, 50_000)
-EXAMPLES, KEYS_PER_BATCH = 4096, 24_000
-CONNECTIONS = 16
-DIMS = {"ftrl": 1, "adagrad": 16}
-TICKS = os.sysconf("SC_CLK_TCK")
-
-Keys = NDArray[np.uint64]
+    method, address = Method("ask", Asked, Answered), Address(HOST, int(where[0]), where[1] if kind == "Unix" else "")
+    connection = Connection("the server", address, SECRET, ConnectionLimits(), None)
+    yield lambda keys: connection.call(method, Asked(keys), 60).values
+    connection.close()
 
 
-class Line(NamedTuple):
-    """A figure: its name, value and unit."""
+@contextmanager
+def zeromq(where: list[str], kind: str) -> Iterator[Exchange]:
+    import zmq
 
-    name: str
-    value: float
-    unit: str
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.connect(where[kind == "TCP"])
+
+        def exchange(keys: Keys) -> NDArray[np.float32]:
+            socket.send(keys, copy=False)
+            return np.frombuffer(socket.recv(copy=False).buffer, np.float32)
+
+        yield exchange
+
+
+TRANSPORTS: dict[str, tuple[str, Callable[[], None], Callable[..., Any]]] = {
+    "xpsql": ("numpy", serve_xpsql, xpsql),
+    "ZeroMQ": ("zmq", serve_zeromq, zeromq),
+}
+
+
+def round_trips(count: int) -> Iterator[Figure]:
+    """Yield the time of a round trip of uint64 keys and as many float32, and how many times longer other transports take."""
+    ours: dict[str, float] = {}
+    for name, (needs, serve, client) in TRANSPORTS.items():
+        if not installed(needs):
+            continue
+        with server(serve) as (where, _):
+            for kind in ("Unix", "TCP"):
+                with client(where, kind) as exchange:
+                    for size, written in SIZES.items():
+                        taken = [trip(exchange, size, count) for _ in range(5)]
+                        what, peer = f"on {kind}, {written}", "" if name == "xpsql" else name
+                        yield spread(f"round trip: {name} {what}", taken, "us", peer)
+                        mine = ours.setdefault(what, statistics.median(taken))
+                        if peer:
+                            yield Figure(f"{name}'s time over ours: {what}", statistics.median(taken) / mine, "x", peer=name)
+
+
+def trip(exchange: Exchange, size: int, count: int) -> float:
+    keys = np.arange(size, dtype=np.uint64)
+    assert (exchange(keys) == VALUES[size]).all()
+    start = time.perf_counter()
+    for _ in range(count):
+        exchange(keys)
+    return (time.perf_counter() - start) / count * 1e6
 
 
 def all_keys(rows: int) -> Keys:
     return np.random.default_rng(1).integers(0, 2**64, rows, np.uint64)
 
 
-def new_shard(optimizer: str, number: int, num_shards: int) -> Shard:
-    from xpsql.platform.operators import OPERATORS
-    from xpsql.platform.operators.base import TableSpec
-    from xpsql.platform.operators.chains import chain
-    from xpsql.platform.ps._native import Store
-    from xpsql.platform.ps.compiled.table_programs import Programs
-    from xpsql.platform.ps.dense import DenseProgram
-    from xpsql.platform.ps.shard import Shard
-
-    spec = TableSpec("weights", DIMS[optimizer])
-    part = next(part for part in OPERATORS if part.name == optimizer)
-    programs = Programs(spec, chain(part.make(part.options(), spec)), 7)
-    return Shard(tables_of([programs], Store), DenseProgram((), None, 7).part(number, num_shards), str)
-
-
-def serve(optimizer: str, rows: int, number: int, num_shards: int) -> None:
+def serve_shard(optimizer: str, rows: int, number: int, num_shards: int) -> None:
     """Be a shard that has its part of the rows, until the input ends."""
+    from benchmarks.checkpoints import new_shard, programs_of
     from xpsql.platform.ps._native import keep_freed_memory
     from xpsql.platform.ps.placement import shard_of
     from xpsql.platform.ps.service import shard_handlers
     from xpsql.platform.ps.transport.server import Server
-    from xpsql.platform.ps.transport.wire import Handler
     from xpsql.platform.training.compiled import prepare_jax
     from xpsql.platform.training.tasks.shard_task import KEPT_BYTES
 
     keep_freed_memory(KEPT_BYTES)
     prepare_jax()
-    shard, keys = new_shard(optimizer, number, num_shards), all_keys(rows)
+    shard, keys = new_shard(programs_of(optimizer, DIMS[optimizer])), all_keys(rows)
+    shard.watermarks = None
     table = shard.tables["weights"]
     for some in np.array_split(keys, max(1, rows // 100_000)):
         table.load("weights", np.ascontiguousarray(some[shard_of(some, num_shards) == number]), {}, 0)
-    handlers = [*shard_handlers(shard), Handler(counted_call(), lambda _: Counted(counted(table)))]
-    with Server(f"shard {number}", handlers, SECRET, HOST) as server:
-        print(server.address.port, server.address.unix, flush=True)
+
+    with Server(f"shard {number}", shard_handlers(shard), SECRET, HOST) as serving:
+        print(serving.address.port, serving.address.unix, flush=True)
         sys.stdin.read()
 
 
-class Count(NamedTuple):
-    """A request for how many occurrences a shard has counted."""
-
-
-class Counted(NamedTuple):
-    count: int
-
-
-def counted_call() -> Method[Count, Counted]:
-    from xpsql.platform.ps.transport.wire import Method
-
-    return Method("counted", Count, Counted)
-
-
-def counted(table: Table) -> int:
-    from xpsql.platform.ps.table import NUMBER
-
-    _, rows = table.store.keys()
-    counts = np.empty(len(rows), np.uint32)
-    table.store.gather(rows, [NUMBER["count"]], [counts])
-    return int(counts.sum(dtype=np.int64))
-
-
 class Served(NamedTuple):
-    """Shards in processes of their own."""
+    """Shards in processes of their own, and a client of theirs."""
 
-    addresses: list[Address]
+    client: Any
     processes: list[int]
 
-    def cpu_seconds(self) -> float:
-        """CPU that this process and the shards' have used."""
-        return own_cpu_seconds() + sum(map(cpu_seconds, self.processes))
+    def cpu(self) -> float:
+        """Return the CPU seconds that this process and the shards' have used."""
+        return own_cpu() + sum(map(cpu_of, self.processes))
 
 
-def own_cpu_seconds() -> float:
+def own_cpu() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
 
-def cpu_seconds(process: int) -> float:
-    """Return the CPU of another process, in steps of a hundredth."""
+def cpu_of(process: int) -> float:
+    """Return the CPU seconds of another process, in steps of a hundredth."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @contextmanager
-def served(optimizer: str, rows: int, num_shards: int, unix: bool) -> Iterator[Served]:
+def served(optimizer: str, rows: int, num_shards: int = 1, unix: bool = True) -> Iterator[Served]:
+    from xpsql.platform.ps.remote import RemoteClient
     from xpsql.platform.ps.transport.sockets import Address
 
     with ExitStack() as stack:
-        processes = [start(stack, optimizer, rows, number, num_shards) for number in range(num_shards)]
-        said = [process.stdout.readline().split() for process in processes if process.stdout]
-        addresses = [Address(HOST, int(port), name if unix else "") for port, name in said]
-        yield Served(addresses, [process.pid for process in processes])
+        said = [stack.enter_context(server(serve_shard, optimizer, rows, n, num_shards)) for n in range(num_shards)]
+        addresses = [Address(HOST, int(port), name if unix else "") for (port, name), _ in said]
+        client = stack.enter_context(RemoteClient(addresses, SECRET))
+        yield Served(client, [process for _, process in said])
 
 
-def start(stack: ExitStack, *arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.transport", "--serve", *map(str, arguments)]
-    process = stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-    stack.callback(process.terminate)
-    return process
-
-
-def requests(keys: Keys, size: int) -> list[Keys]:
-    """Return a few requests of distinct keys."""
-    generator = np.random.default_rng(2)
-    return [keys[np.unique(generator.integers(0, len(keys), size + size // 20 + 9))[:size]] for _ in range(8)]
-
-
-def push_of(keys: Keys, dim: int, size: int) -> Push:
-    """Return what a worker pushes for chains that do not ask how often a row has been updated, as those here."""
+def work_of(rows: int, size: int, dim: int = 1) -> tuple[list[tuple[Keys, Push]], int]:
+    """Return a few requests of distinct keys, each with its push, and the size that they are padded to."""
+    from xpsql.platform.ps.compiled.ladder import rung
     from xpsql.platform.ps.messages import Push, Touched
 
-    ones = np.ones(len(keys), np.uint32)
-    touched = Touched(keys, np.ones(len(keys), np.uint16), ones, ones, 0)
-    gradients = np.random.default_rng(3).normal(size=(size, dim)).astype(np.float32)
-    return Push(touched, {}, {"weights": gradients})
+    random, keys, padded, found = np.random.default_rng(2), all_keys(rows), rung(size), []
+    gradients = np.random.default_rng(3).normal(size=(padded, dim)).astype(np.float32)
+    for _ in range(8):
+        some = keys[np.unique(random.integers(0, rows, size + size // 20 + 9))[:size]]
+        ones = np.ones(len(some), np.uint32)
+        found.append((some, Push(Touched(some, ones.astype(np.uint16), ones, ones, 0), {}, {"weights": gradients})))
+    return found, padded
 
 
-def rates(name: str, served: Served, size: int, step: Callable[[int], object], rounds: int) -> Iterator[Line]:
-    """Yield keys per second of wall time and of CPU time."""
-    count = max(4, min(100, 1_500_000 // size))
-    for number in range(8):
-        step(number)
-    walls, cpus = [], []
-    for _ in range(rounds):
-        wall, cpu = time.perf_counter(), served.cpu_seconds()
-        for number in range(count):
-            step(number % 8)
-        walls.append(count * size / (time.perf_counter() - wall))
-        cpus.append(count * size / (served.cpu_seconds() - cpu))
-    yield Line(f"{name}, {size // 1000}k keys", statistics.median(walls) / 1e6, "M keys/s")
-    yield Line(f"{name}, {size // 1000}k keys, per CPU second", statistics.median(cpus) / 1e6, "M keys/s")
+def pulls_and_pushes(optimizer: str, rows: int, rounds: int, unix: bool) -> Iterator[Figure]:
+    """Yield keys a second of wall time and of CPU time."""
+    with served(optimizer, rows, 1, unix) as shard:
+        for size in (size for size in REQUESTS if size <= rows // 2):
+            work, padded = work_of(rows, size, DIMS[optimizer])
+            steps: dict[str, Callable[[int], object]] = {
+                "pull": lambda n, w=work, p=padded: shard.client.pull(w[n][0], p),  # type: ignore[misc]
+                "push": lambda n, w=work: shard.client.push(w[n][1]),  # type: ignore[misc]
+            }
+            for name, step in steps.items():
+                count, walls, cpus = max(4, min(100, 1_500_000 // size)), [], []
+                for number in range(8):
+                    step(number)
+                for _ in range(rounds):
+                    wall, used = time.perf_counter(), shard.cpu()
+                    for number in range(count):
+                        step(number % 8)
+                    walls.append(count * size / (time.perf_counter() - wall) / 1e6)
+                    cpus.append(count * size / max(shard.cpu() - used, 1 / TICKS) / 1e6)
+                kind = "Unix" if unix else "TCP"
+                what = f"{optimizer}, {DIMS[optimizer]} floats, {kind}: {name} of {size // 1000}k keys"
+                yield from (spread(what, walls, "M keys/s"), spread(f"{what}, a CPU second", cpus, "M keys/s"))
 
 
-def one_shard(optimizer: str, rows: int, rounds: int, unix: bool) -> Iterator[Line]:
-    """Yield the rates of pulls and pushes."""
-    from xpsql.platform.ps.compiled.ladder import rung
-    from xpsql.platform.ps.remote import RemoteClient
-
-    keys, dim = all_keys(rows), DIMS[optimizer]
-    with served(optimizer, rows, 1, unix) as shards, RemoteClient(shards.addresses, SECRET) as client:
-        for size in REQUESTS:
-            if size > rows // 2:
-                continue
-            work, padded = requests(keys, size), rung(size)
-            pushes = [push_of(some, dim, padded) for some in work]
-            kind = f"{optimizer}, {dim} floats, {'Unix' if unix else 'TCP'}"
-            yield from rates(f"pull, {kind}", shards, size, lambda n, w=work, p=padded: client.pull(w[n], p), rounds)  # type: ignore[misc]
-            yield from rates(f"push, {kind}", shards, size, lambda n, p=pushes: client.push(p[n]), rounds)  # type: ignore[misc]
-
-
-def costs(rows: int, rounds: int) -> Iterator[Line]:
+def costs(rows: int, rounds: int) -> Iterator[Figure]:
     """Yield what a message and a key cost the client and the shard, fitted to requests of several sizes."""
-    from xpsql.platform.ps.compiled.ladder import rung
-    from xpsql.platform.ps.remote import RemoteClient
-
     sizes = [size for size in COST_SIZES if size <= rows // 2]
-    with served("ftrl", rows, 1, True) as shards, RemoteClient(shards.addresses, SECRET) as client:
-        work = {size: [(keys, push_of(keys, 1, rung(size))) for keys in requests(all_keys(rows), size)] for size in sizes}
-        steps: dict[str, Callable[[Keys, Push], object]] = {
-            "pull": lambda keys, push: client.pull(keys, len(push.gradients["weights"])),
-            "push": lambda _, push: client.push(push),
-        }
-        for name, step in steps.items():
-            spent = np.array([spent_by(shards, work[size], step, max(64, 400_000 // size), rounds) for size in sizes])
-            design = np.stack([np.ones(len(sizes)), np.array(sizes)], axis=1) / spent.sum(axis=1, keepdims=True)
-            for side, seconds in zip(("client", "shard"), spent.T, strict=True):
-                message, key = np.linalg.lstsq(design, seconds / spent.sum(axis=1))[0]
-                yield Line(f"{name}: CPU of the {side} per message", message * 1e6, "us")
-                yield Line(f"{name}: CPU of the {side} per key", key * 1e9, "ns")
+    with served("ftrl", rows) as shard:
+        for name in ("pull", "push"):
+            spent = []
+            for size in sizes:
+                work, padded = work_of(rows, size)
+                count = max(64, 400_000 // size) * rounds
+                for warm in (8, count):
+                    own, both = own_cpu(), shard.cpu()
+                    for number in range(warm):
+                        keys, push = work[number % 8]
+                        shard.client.pull(keys, padded) if name == "pull" else shard.client.push(push)
+                    client, everything = own_cpu() - own, shard.cpu() - both
+                spent.append((client / count, max(everything - client, 1e-9) / count))
+            weights = np.array(spent).sum(axis=1)
+            design = np.stack([np.ones(len(sizes)), np.array(sizes)], axis=1) / weights[:, None]
+            for side, taken in zip(("client", "shard"), np.array(spent).T, strict=True):
+                message, key = np.linalg.lstsq(design, taken / weights)[0]
+                yield Figure(f"{name}: CPU of the {side}, a message", message * 1e6, "us")
+                yield Figure(f"{name}: CPU of the {side}, a key", key * 1e9, "ns")
 
 
-def spent_by(
-    shards: Served, work: list[tuple[Keys, Push]], step: Callable[[Keys, Push], object], count: int, rounds: int
-) -> tuple[float, float]:
-    """Return the CPU seconds of a request, of the client and of the shard."""
-    for keys, push in work:
-        step(keys, push)
-    own, all_of_them = own_cpu_seconds(), shards.cpu_seconds()
-    for number in range(count * rounds):
-        step(*work[number % len(work)])
-    client = (own_cpu_seconds() - own) / (count * rounds)
-    return client, (shards.cpu_seconds() - all_of_them) / (count * rounds) - client
-
-
-def scaling(rows: int, rounds: int) -> Iterator[Line]:
-    """Yield the CPU of a pull and a push per example, on 1, 2 and 4 shards; batches of 4096 examples have 24,000 keys."""
-    from xpsql.platform.ps.compiled.ladder import rung
-    from xpsql.platform.ps.remote import RemoteClient
-
-    keys = all_keys(rows)
-    size = min(KEYS_PER_BATCH, rows // 2)
-    work, padded = requests(keys, size), rung(size)
-    pushes = [push_of(some, 1, padded) for some in work]
+def shards(rows: int, rounds: int) -> Iterator[Figure]:
+    """Yield the CPU of a pull and a push, an example, on 1, 2 and 4 shards; batches of 4096 examples have 24,000 keys."""
+    work, padded = work_of(rows, min(KEYS_PER_BATCH, rows // 2))
     with ExitStack() as stack:
-        parts = {n: stack.enter_context(served("ftrl", rows, n, True)) for n in (1, 2, 4)}
-        clients = {n: stack.enter_context(RemoteClient(part.addresses, SECRET)) for n, part in parts.items()}
+        parts = {n: stack.enter_context(served("ftrl", rows, n)) for n in (1, 2, 4)}
         spent: dict[int, list[float]] = {n: [] for n in parts}
         for turn in range(rounds + 1):
-            for n, client in clients.items():
-                cpu = parts[n].cpu_seconds()
+            for n, part in parts.items():
+                used = part.cpu()
                 for number in range(64):
-                    client.pull(work[number % 8], padded)
-                    client.push(pushes[number % 8])
+                    part.client.pull(work[number % 8][0], padded)
+                    part.client.push(work[number % 8][1])
                 if turn:
-                    spent[n].append((parts[n].cpu_seconds() - cpu) / (64 * EXAMPLES))
-        for n, seconds in spent.items():
-            yield Line(f"pull and push, {n} shards: CPU per example", statistics.median(seconds) * 1e6, "us")
-
-
-def many_connections(rows: int) -> Iterator[Line]:
-    """Yield the rate of 16 connections at once, and how many counts they lost."""
-    from xpsql.platform.ps.remote import RemoteClient
-
-    keys = all_keys(rows)
-    size = min(2000, rows // 2)
-    with served("ftrl", rows, 1, True) as shards, ExitStack() as stack:
-        clients = [stack.enter_context(RemoteClient(shards.addresses, SECRET)) for _ in range(CONNECTIONS)]
-        pushes = [push_of(some, 1, size) for some in requests(keys, size)]
-
-        def work(client: RemoteClient) -> None:
-            for push in pushes * 5:
-                client.pull(push.touched.keys, size)
-                client.push(push)
-
-        work(clients[0])  # compiles
-        wall = time.perf_counter()
-        threads = [threading.Thread(target=work, args=(client,)) for client in clients]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        seconds = time.perf_counter() - wall
-        of_each = 5 * sum(len(push.touched.keys) for push in pushes)
-        sent = CONNECTIONS * of_each
-        yield Line(f"{CONNECTIONS} connections, pull and push, {size} keys", sent / seconds / 1e6, "M keys/s")
-        with connected(shards.addresses[0]) as asking:
-            counts = asking.call(counted_call(), Count(), 60).count
-        yield Line(f"{CONNECTIONS} connections: keys lost", sent + of_each - counts, "keys")
-
-
-@contextmanager
-def connected(address: Address) -> Iterator[Connection]:
-    from xpsql.platform.ps.transport.connection import Connection
-    from xpsql.platform.ps.transport.wire import ConnectionLimits
-
-    connection = Connection("the shard", address, SECRET, ConnectionLimits(), None)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-def lines(given: argparse.Namespace) -> Iterator[Line]:
-    for unix in (True, False):
-        yield from one_shard("ftrl", given.rows, given.rounds, unix)
-    yield from one_shard("adagrad", given.vectors, given.rounds, True)
-    yield from costs(given.rows, given.rounds)
-    yield from scaling(given.rows // 4, given.rounds)
-    yield from many_connections(given.rows // 4)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Pin this process and those it starts to one core and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--serve", nargs=4, metavar=("OPTIMIZER", "ROWS", "NUMBER", "SHARDS"), help="be a shard")
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of one float")
-    parser.add_argument("--vectors", type=int, default=2_000_000, help="rows of 16 floats")
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args(arguments)
-    if given.serve:
-        serve(given.serve[0], *map(int, given.serve[1:]))
-        return
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    for line in lines(given):
-        print(f"{line.value:.4g} {line.unit}; {line.name}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+                    spent[n].append((part.cpu() - used) / (64 * EXAMPLES) * 1e6)
+        for n, taken in spent.items():
+            yield spread(f"CPU of a pull and a push, an example: {n} shards", taken, "us")

@@ -47,7 +47,7 @@ SLOW = [
     "portable/test_round_trip",
     "examples/test_plugin",
     "examples/test_flights",
-    "benchmarks/test_benchmarks",
+    "benchmarks/test_groups",
     "test_wheel",
     "training/test_gate_kill",
     "training/test_kill_at_end",

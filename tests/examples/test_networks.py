@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 import xpsql
-from benchmarks import digits
 
 GALLERY = Path(__file__).parents[2] / "examples" / "networks"
 NETWORKS = {
@@ -99,13 +101,28 @@ def plain_loss(outputs: list[NDArray[np.float64]], truth: NDArray[np.float64], a
 
 def test_the_loss_of_yolo_is_that_of_a_plain_loop_and_falls() -> None:
     pytest.importorskip("flax")
-    pytest.importorskip("sklearn")
-    random, yolo, anchors = np.random.default_rng(0), digits.yolo(), np.asarray(digits.ANCHORS, np.float64)
+    from flax import nnx
+
+    spec = importlib.util.spec_from_file_location("yolo_nnx", GALLERY / "yolo_nnx.py")
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    yolo = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(yolo)
+    random, anchors = np.random.default_rng(0), np.array([(side, side) for side in (8, 12, 16, 20, 24, 28, 36, 48, 64)], float)
     outputs = [random.normal(size=(2, 64 // stride, 64 // stride, 3, 8)) for stride in (8, 16, 32)]
     truth = np.zeros((2, 3, 5))
     truth[0] = [[20.5, 30, 12, 9, 1], [21, 31, 13, 9, 2], [40, 50, 40, 26, 0]]
     truth[1, 0] = [9, 60, 20, 24, 2]
     found = yolo.loss([jnp.asarray(one) for one in outputs], jnp.asarray(truth), 64**2, jnp.asarray(anchors))
     assert float(found) == pytest.approx(plain_loss(outputs, truth, anchors), rel=1e-5)
-    _, losses = digits.train(seconds=60, steps=4, batch=4)
+    network, wanted = yolo.Yolo(1, 3, rngs=nnx.Rngs(0)), jnp.asarray(truth, jnp.float32)
+    optimizer = nnx.Optimizer(network, optax.adam(1e-3), wrt=nnx.Param)
+    images = jnp.asarray(random.random((2, 64, 64, 1)), jnp.float32)
+
+    @nnx.jit
+    def step(network: Any, optimizer: Any) -> Any:
+        value, gradients = nnx.value_and_grad(lambda own: yolo.loss(own(images), wanted, 64**2, jnp.asarray(anchors)))(network)
+        optimizer.update(network, gradients)
+        return value
+
+    losses = [float(step(network, optimizer)) for _ in range(4)]
     assert losses[-1] < losses[0]
