@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.dealing import Deal, TurnAssignment
 from xpsql.platform.input.prefetch import Ahead
+from xpsql.platform.input.row_counts import RowCounts
 from xpsql.platform.input.source import End, never, standing
 from xpsql.platform.input.timing import Clock
 from xpsql.platform.ps._native import Arguments, Layout
@@ -124,6 +125,7 @@ class LogPrepared:
         self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None, pause=None, begins=None)
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
+        self.counts = RowCounts(tuple(split.rows for split in self.splits), True)
         self.passes = settings.passes or 1
         self.turns = turns_of(len(log.splits), self.passes)
         self.targets = Targets.of(("label",), "classes", False)
@@ -132,7 +134,7 @@ class LogPrepared:
     @property
     def input(self) -> SimpleNamespace:
         """What tasks are sent; see TrainingInput."""
-        names = ("plan", "columns", "scan", "splits", "batch_size", "parent", "begins", "round", "places", "baseline")
+        names = ("plan", "columns", "scan", "splits", "batch_size", "parent", "begins", "round", "places", "baseline", "counts")
         return SimpleNamespace(**{name: getattr(self, name) for name in names})
 
     def source(self, epoch: int) -> LogSource:
