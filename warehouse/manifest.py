@@ -25,6 +25,7 @@ FORMAT = 1
 CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
 FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA})
 
+NEEDED = frozenset({"algorithm", "slots", "labels", "tables", "statistics"})  # of a committed version; always written
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged", "newer format"]
 R = TypeVar("R")
 TABLE, TRAINING = re.compile(r"[A-Za-z0-9_]+"), re.compile(r"[0-9a-f]{32}")
@@ -297,6 +298,8 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
     try:
         manifest = record(Manifest, values)
         check_values(manifest)
+        if manifest.status in ("ready", "held") and (missing := sorted(NEEDED - values.keys())):
+            raise ValueError(f"{', '.join(missing)} must be there")
     except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
     if unknown := sorted(set(manifest.requires) - KNOWN):

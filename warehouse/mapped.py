@@ -27,16 +27,20 @@ Bytes = NDArray[np.uint8]
 
 
 class Identity(NamedTuple):
-    """What distinguishes a file from another one of its path, and from itself before it was changed."""
+    """What distinguishes a file from another one of its path, and from itself before it was changed.
+
+    A copy keeps the time of what was modified and may get the inode of a file that was removed; `changed` is its own.
+    """
 
     device: int
     inode: int
     size: int
     modified: int
+    changed: int
 
     @classmethod
     def of(cls, found: os.stat_result) -> Identity:
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 KEPT: WeakValueDictionary[tuple[Identity, tuple[Block, ...]], Bytes] = WeakValueDictionary()

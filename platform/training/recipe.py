@@ -18,7 +18,7 @@ from ...warehouse.manifest import Manifest
 from .. import parts
 from ..blame import blamed, blaming
 from ..cores import cores
-from ..errors import OptionError, StatementError, Subject, suggestion
+from ..errors import ModelError, OptionError, StatementError, Subject, suggestion
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from, require_features
 from ..input.roles import CROSS, LABEL
@@ -297,10 +297,18 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
 
     Raises:
         StatementError: its package is not installed, or its options have changed.
+        ModelError: its options are not those that its rows were learned with.
     """
     part = parts.ALGORITHM.find(manifest.algorithm.name, None)
     options = parts.ALGORITHM.options(part, written(options_in(manifest)))
-    return make_algorithm(part, options, columns_from(manifest).layout)
+    made = make_algorithm(part, options, columns_from(manifest).layout)
+    wanted, tables = [(table.name, table.dim) for table in made.tables], {table.name: table.dim for table in manifest.tables}
+    if any(tables.get(name) != dim for name, dim in wanted):
+        raise ModelError(
+            f"The manifest of {manifest.model} v{manifest.version} is damaged: with its options {part.name} has "
+            f"the tables (name, floats) {wanted}, and the version has {list(tables.items())}. Restore it from a backup."
+        )
+    return made
 
 
 def sums_of_scores(algorithm: Algorithm, columns: Columns) -> Sums | None:

@@ -5,6 +5,7 @@ Every one fails and names the file, or answers as it did before the damage: what
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -199,3 +200,21 @@ def test_files_that_stay_open_are_verified_where_they_are_mapped_too(
             change(path, path)
             with pytest.raises(ModelError, match=f"{name} is damaged"):
                 session.sql(query)
+
+
+@pytest.mark.parametrize("model", TRAINED)
+def test_a_manifest_without_a_field_or_an_option_is_refused_or_answers_as_before(
+    session: xpsql.Session, trained: Path, tmp_path: Path, model: str
+) -> None:
+    path = session.models.folder / model / "v1" / "manifest.json"
+    sound, predict = json.loads(path.read_text(encoding="utf-8")), READERS[1]
+    wanted, part, missed = answered(session, predict, model, tmp_path / "out"), sound["algorithm"], list[str]()
+    without = {field: {name: value for name, value in sound.items() if name != field} for field in sound}
+    for option in part["options"]:
+        left = {name: value for name, value in part["options"].items() if name != option}
+        without[f"option {option}"] = {**sound, "algorithm": {**part, "options": left}}
+    for what, values in without.items():
+        path.write_text(json.dumps(values), encoding="utf-8")
+        with suppress(XpsqlError):
+            missed += [] if answered(session, predict, model, tmp_path / "out") == wanted else [what]
+    assert missed == []

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ...platform.errors import ModelError
 from ..manifest import FILE, FORMAT, Manifest, many, read_json, read_manifest
+from ..mapped import Identity
 from ..stored import FileEntry, VersionFile, check_files
 
 WHOLE, FILES, KEPT = "whole", "files.json", "kept.json"
@@ -127,13 +128,13 @@ def read_known(folder: Path, name: str) -> Manifest:
         ModelError: it is damaged.
     """
     found = (folder / name).stat()
-    if abs(time.time() - found.st_mtime) < SETTLED_SECONDS:  # it may change again within a tick of the filesystem's clock
+    if abs(time.time() - max(found.st_mtime, found.st_ctime)) < SETTLED_SECONDS:  # it may change again within a tick of the filesystem's clock
         return read_manifest(folder, name)
-    return _read(folder, name, (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size))
+    return _read(folder, name, Identity.of(found))
 
 
 @functools.lru_cache(2048)
-def _read(folder: Path, name: str, identity: tuple[int, ...]) -> Manifest:
+def _read(folder: Path, name: str, identity: Identity) -> Manifest:
     return read_manifest(folder, name)
 
 
