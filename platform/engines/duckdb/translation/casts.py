@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 INTEGRAL = frozenset(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"))
 REALS = frozenset(("DOUBLE", "REAL", "FLOAT"))
 PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "boolean"))
+NUMERIC = PLAIN | {"decimal", "hugeint", "double", "float"}
 
 
 def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expr:
@@ -28,7 +29,7 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
         plain = source is not None and source.id in PLAIN
         return cast(value if plain else call("xpsql_integral", value), target)
     if target in REALS:
-        real = value if source is not None and source.id in PLAIN else call("xpsql_real", value)
+        real = value if source is not None and source.id in NUMERIC else call("xpsql_real", value)
         return cast(real, target)
     if target == "BOOLEAN":
         return call("spark_boolean", value)
