@@ -88,7 +88,8 @@ def json_doubts(
         names: XXH64 of the columns' names, with seed 42.
         masks: the kinds in doubt of each column, a sum of: 1 whole numbers, 2 numbers with a fraction or exponent, 4 texts,
             8 texts with a point or an e, 16 booleans, 32 texts that are no usual date or time, 64 objects and arrays, 128
-            those with fractions inside, 256 those with texts inside.
+            those with fractions inside, 256 those with texts inside, 512 whole numbers beyond 32
+            bits.
 
     Returns:
         uint8[n], 0 or 1; 0 for what is no object

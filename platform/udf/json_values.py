@@ -23,8 +23,8 @@ import pyarrow as pa
 from .base import Computed
 
 Shape = Any  # a type's name in DuckDB, [shape] of an array, [key, value] of a map, {name: shape} of a struct
-WHOLE, FRACTION, TEXT, TEXT_WITH_FRACTION, BOOLEAN, ODD_TIME, NESTED, NESTED_FRACTION, NESTED_TEXT = (
-    1 << bit for bit in range(9)
+WHOLE, FRACTION, TEXT, TEXT_WITH_FRACTION, BOOLEAN, ODD_TIME, NESTED, NESTED_FRACTION, NESTED_TEXT, BEYOND_INT = (
+    1 << bit for bit in range(10)
 )
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "INTEGER": 32, "BIGINT": 64}
 REALS = frozenset(("FLOAT", "REAL", "DOUBLE"))
@@ -122,7 +122,7 @@ def mask_of(shape: Shape, strict: bool) -> int:
         return FRACTION | NESTED_FRACTION
     others = (BOOLEAN | NESTED | TEXT) if strict else 0
     if shape in INTEGERS:
-        return FRACTION | TEXT_WITH_FRACTION | others
+        return FRACTION | TEXT_WITH_FRACTION | others | (BEYOND_INT if INTEGERS[shape] < 64 else 0)
     if shape in REALS:
         return others
     if shape in TIMES:

@@ -12,7 +12,7 @@ namespace {
 
 // Bits of a column's mask: the kinds of tokens that are in doubt.
 enum Doubt : uint16_t { whole = 1, fraction = 2, text = 4, text_with_fraction = 8, boolean = 16, odd_time = 32, nested = 64,
-                        nested_fraction = 128, nested_text = 256 };
+                        nested_fraction = 128, nested_text = 256, beyond_int = 512 };
 
 struct Key {
     uint64_t hash;
@@ -94,7 +94,7 @@ class Reader {
             word();
             return 0;
         }
-        return number() ? fraction : whole;
+        return number();
     }
 
     static uint16_t kinds_of_text(const uint8_t* begin, const uint8_t* end) {
@@ -119,13 +119,14 @@ class Reader {
         while (at_ != end_ && *at_ >= 'a' && *at_ <= 'z') ++at_;
     }
 
-    // Passes over a number; returns whether it has a fraction or an exponent, is a word for no number, or is beyond 64 bits.
-    bool number() {
+    // Passes over a number. One that is a word for no number, or beyond 64 bits, counts as one with a fraction.
+    uint16_t number() {
         bool found = false;
         const uint8_t* begin = at_ + (*at_ == '-');
         for (; at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && *at_ > ' '; ++at_) found |= !is_digit(*at_) && *at_ != '-';
         const auto size = at_ - begin;
-        return found || size > 19 || (size == 19 && std::memcmp(begin, "9223372036854775807", 19) > 0);
+        if (found || size > 19 || (size == 19 && std::memcmp(begin, "9223372036854775807", 19) > 0)) return fraction;
+        return size > 10 || (size == 10 && std::memcmp(begin, "2147483647", 10) > 0) ? whole | beyond_int : whole;
     }
 
     // Passes over an object or array.

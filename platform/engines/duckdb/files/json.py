@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
 
 JSON_OPTIONS = {"path": None, "multiline": "false"}
-WIDER = dict.fromkeys(("TINYINT", "SMALLINT", "INT", "INTEGER"), "BIGINT")
+WIDER = dict.fromkeys(("TINYINT", "SMALLINT"), "INTEGER")
 WHOLE = ("bigint", "integer", "smallint", "tinyint")
 PLAIN = {"double": "DOUBLE", "boolean": "BOOLEAN", **dict.fromkeys(("ubigint", "hugeint"), "DECIMAL(20,0)")}
 

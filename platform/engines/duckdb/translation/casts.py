@@ -17,6 +17,7 @@ INTEGRAL = frozenset(("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"))
 REALS = frozenset(("DOUBLE", "REAL", "FLOAT"))
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?")
 PLAIN = frozenset(("tinyint", "smallint", "integer", "bigint", "boolean"))
+NUMERIC = PLAIN | {"decimal", "hugeint", "double", "float"}
 
 
 def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -> exp.Expr:
@@ -30,7 +31,7 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
         plain = source is not None and source.id in PLAIN
         return cast(value if plain else call("xpsql_integral", value), target)
     if target in REALS:
-        plain = (source is not None and source.id in PLAIN) or is_number(value)
+        plain = (source is not None and source.id in NUMERIC) or is_number(value)
         real = value if plain else call("xpsql_real", value)
         return cast(real, target)
     if target == "BOOLEAN":
@@ -55,9 +56,7 @@ def spark_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataType) -
 
 
 def is_number(value: exp.Expr) -> bool:
-    """Return whether a value is a literal, 0.5D or '0.5', that DuckDB reads as Spark does; its cast stays a constant."""
-    if isinstance(value, exp.Cast) and isinstance(value.this, exp.Literal):
-        return not value.this.is_string
+    """Return whether a value is a literal such as '0.5' that DuckDB reads as Spark does; its cast stays a constant."""
     return isinstance(value, exp.Literal) and NUMBER.fullmatch(value.this) is not None
 
 
