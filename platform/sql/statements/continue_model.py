@@ -23,7 +23,7 @@ from ..crosses import given_terms, terms_of
 from ..cursor import Cursor
 from ..query import Query
 from ..transform import read_transform
-from ..trials import check_tuned
+from ..trials import check_given, check_tuned
 from .resume import resumed
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class Continue:
         clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         settings = clauses.settings({**self.carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})})
+        check_given(self.given, [algorithm], settings)
         return Plan(
             statement=self.statement,
             model=self.model,

@@ -16,7 +16,7 @@ from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
 from ..rates import with_rates
-from ..trials import candidates, check_tuned, first
+from ..trials import candidates, check_given, check_tuned, first
 from .resume import resumed
 
 if TYPE_CHECKING:
@@ -132,8 +132,9 @@ def parse_train(cursor: Cursor) -> Train:
             "WITH refit is for CONTINUE: TRAIN computes the constants of TRANSFORM in any case. Leave it out.",
             given["WITH"].value["refit"].position,
         )
-    tried = candidates(plan.statement, given, plan.settings.seed) if "TUNE" in given else ()
-    return Train(plan, given, query, stream, if_not_exists, tuple(tried))
+    tried = tuple(candidates(plan.statement, given, plan.settings.seed)) if "TUNE" in given else ()
+    check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings)
+    return Train(plan, given, query, stream, if_not_exists, tried)
 
 
 def make_plan(
