@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .. import parts
 from ..dependent import check_effects
-from ..errors import StatementError, Subject
+from ..errors import OptionError, StatementError, Subject
 from ..hparams import HparamCandidates, HparamRange
+from ..input.taken import MISSING
 from ..models.options import literal
 from ..options import Value
 from ..training.plan import Settings, Use
@@ -60,12 +61,13 @@ def check_tuned(given: Clauses, continues: bool) -> None:
         raise StatementError(message, given["TUNE"].position)
 
 
-def check_given(given: Clauses, algorithms: Sequence[Use], settings: Settings) -> None:
+def check_given(given: Clauses, algorithms: Sequence[Use], settings: Settings, items: str | None) -> None:
     """Refuse options of USING, OPERATORS and WITH without effect beside the others; what a version hands on is not given.
 
     Args:
         algorithms: what is tried; without TUNE one.
         settings: of WITH and, where they are handed on, the version's.
+        items: the query of ITEMS, the version's where it is handed on.
 
     Raises:
         OptionError: see check_effects.
@@ -76,7 +78,11 @@ def check_given(given: Clauses, algorithms: Sequence[Use], settings: Settings) -
     for part in given["OPERATORS"].value if "OPERATORS" in given else ():
         used = clauses.use(parts.OPERATOR, part)
         check_effects([used.options], part.options, Subject("OPERATORS", used.name))
-    check_effects([settings], given["WITH"].value if "WITH" in given else {}, Subject("WITH"))
+    said = given["WITH"].value if "WITH" in given else {}
+    check_effects([settings], said, Subject("WITH"))
+    if items is None and (missing := said.get(MISSING.option)) is not None:
+        message = f"{MISSING} has no effect without ITEMS. Add that clause, or leave {MISSING.option} out."
+        raise OptionError(message, missing.position, MISSING)
 
 
 def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:

@@ -135,6 +135,11 @@ def test_what_an_option_needs_is_an_option_of_the_same_part_and_told_beside_its_
             assert str(need) in described[given.name].partition("; needs ")[2]
 
 
+def test_what_is_said_of_items_is_refused_without_their_clause() -> None:
+    with pytest.raises(OptionError, match=r"missing_items has no effect without ITEMS.*line 1, column 33"):
+        parse_script(TRAIN.format(" WITH (missing_items = 'error')"), {}, None, Statements(("SELECT",), others=True))
+
+
 def test_options_without_effect_that_a_version_hands_on_are_kept_and_those_of_the_statement_refused(
     session: xpsql.Session,
 ) -> None:

@@ -119,7 +119,7 @@ class Continue:
         clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
         settings = clauses.settings({**self.carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})})
-        check_given(self.given, [algorithm], settings)
+        check_given(self.given, [algorithm], settings, roles["items"])
         return Plan(
             statement=self.statement,
             model=self.model,

@@ -133,7 +133,7 @@ def parse_train(cursor: Cursor) -> Train:
             given["WITH"].value["refit"].position,
         )
     tried = tuple(candidates(plan.statement, given, plan.settings.seed)) if "TUNE" in given else ()
-    check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings)
+    check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings, plan.items)
     return Train(plan, given, query, stream, if_not_exists, tried)
 
 
