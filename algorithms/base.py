@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Algorithm",
+    "AtOnce",
     "Augment",
     "Inputs",
     "Layout",
@@ -176,6 +177,12 @@ class Algorithm:
     def serves(self) -> bool:
         """Whether shards keep what is learned, batch by batch; else all examples are learned at once."""
         return isinstance(self.learns, Online)
+
+
+class AtOnce(Part[Options, Algorithm]):
+    """The part of an algorithm that learns all examples at once, `Solved` or `Packaged`: its statements need no shards."""
+
+    __slots__ = ()
 
 
 class Unlabelled(Part[Options, Algorithm]):

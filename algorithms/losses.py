@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..platform.dependent import when
 from ..platform.errors import OptionError, Subject
 from ..platform.options import option
 
@@ -139,7 +140,10 @@ class LossOptions:
         choices=tuple(LOSSES),
     )
     gamma: float = option(
-        2.0, "how far focal turns to the examples that are predicted badly; raise it where most are easy", minimum=0
+        2.0,
+        "how far focal turns to the examples that are predicted badly; raise it where most are easy",
+        minimum=0,
+        needs=(when("loss", "focal"),),
     )
     positive_weight: float = option(
         1.0,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..platform.dependent import when
 from ..platform.errors import Subject
 from ..platform.options import option
 from .base import Algorithm, Parameters
@@ -20,6 +21,7 @@ from .layers.side_network import SMALLEST
 from .layers.vlad import VLADS, NetVlad, NextVlad
 
 POOLED, FRAMES = "pooled", "frames"
+POOLS = (when(POOLED), when(FRAMES))
 NUMBER, STEP = 500, 4  # of the initial values of the first pool, after any other layer's; step per pool
 
 
@@ -39,9 +41,13 @@ class PooledOptions:
         role="vectors",
         length="pooled_length",
     )
-    pooled_length: int = option(100, "elements of such an array that are read, the last ones", minimum=1, maximum=10_000)
-    vlad: str = option("netvlad", "how they are pooled: nextvlad has fewer numbers for wide vectors", choices=tuple(VLADS))
-    clusters: int = option(8, "clusters, each of which has a slot or more", minimum=1, maximum=1024)
+    pooled_length: int = option(
+        100, "elements of such an array that are read, the last ones", minimum=1, maximum=10_000, needs=POOLS
+    )
+    vlad: str = option(
+        "netvlad", "how they are pooled: nextvlad has fewer numbers for wide vectors", choices=tuple(VLADS), needs=POOLS
+    )
+    clusters: int = option(8, "clusters, each of which has a slot or more", minimum=1, maximum=1024, needs=POOLS)
 
 
 class Pool(NamedTuple):

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from .dependent import When, told
 from .errors import OptionError, Position, Subject, suggestion
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of a part
@@ -60,6 +61,7 @@ class Limits(NamedTuple):
     optimizer: bool
     role: str = ""
     length: str = ""
+    needs: tuple[When, ...] = ()
 
     def text(self) -> str:
         """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
@@ -96,15 +98,17 @@ def option(
     optimizer: bool = False,
     role: str = "",
     length: str = "",
+    needs: tuple[When, ...] = (),
 ) -> Any:
     """Declare one option as a dataclass field: its default, one line of help, and the values it takes.
 
     An option that is a bound is written as one: with relation ">", `utility > 0.5`. One of an algorithm that only sets its own
     optimizers says `optimizer=True`: a statement whose OPERATORS name another optimizer may not give it. One of an algorithm
     that names columns to be read in a way of their own says it as the columns' `role`, such as "sequence", with the option that
-    has the most elements to read of each as `length`.
+    has the most elements to read of each as `length`. One that matters beside others alone says which it `needs`, one of them.
     """
-    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length)
+    help += f"; needs {told(needs)}" if needs else ""
+    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length, needs)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 

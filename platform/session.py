@@ -7,20 +7,23 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .engines import ENGINES
 from .engines.base import INTERNAL
-from .engines.kind import EngineKind
-from .errors import ModelError, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
+from .engines.kind import EngineKind, Pending
+from .errors import ModelError, Position, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
 from .forks import check_process
 from .local import local_path
 from .model import Model
 from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .result import Result
+from .sql.base import Parallel
 from .sql.parameters import Parameters
+from .sql.query import Query
 from .sql.script import Step, parse_script, refusing_excess
 from .system import explained, of_library, of_system
 from .trust import TRUST
@@ -43,20 +46,27 @@ class Session:
             session.sql("SELECT * FROM ML.PREDICT(MODEL ctr, TABLE ${day})", day="tuesday").to_pandas()
 
     Attributes:
-        engine: runs queries.
         models: the models of the warehouse.
         reporter: receives the progress of trainings.
         resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
         closed: whether it was closed, and runs nothing more.
     """
 
-    def __init__(self, engine: Engine, models: Models, reporter: Reporter, resumes: bool = False) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine | Pending, models: Models, reporter: Reporter, resumes: bool = False) -> None:
+        self._engine = engine
         self.models = models
         self.reporter = reporter
         self.resumes = resumes
         self.closed = False
         self._process = os.getpid()
+
+    @property
+    def engine(self) -> Engine:
+        """Runs queries."""
+        if isinstance(self._engine, Pending):
+            with explained():
+                self._engine = self._engine.open()
+        return self._engine
 
     def sql(self, text: str, /, parameters: Parameters | None = None, **variables: object) -> Result:
         """Run one or more statements separated by `;` and return the result of the last one.
@@ -79,13 +89,29 @@ class Session:
 
     def run(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> Iterator[Result]:
         """Run statements one by one, giving the result of each before the next one starts."""
-        self.check_open()
         try:
-            for step in parse_script(text, variables, parameters, self.engine.statements):
+            for step in self.parse(text, variables, parameters):
                 yield self.run_step(step)
         except XpsqlError as error:
             error.script = text
             raise
+
+    def parse(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> tuple[Step, ...]:
+        """Return the statements of a script; where the engine has not started, those that it will have no room for are refused.
+
+        Raises:
+            StatementError: see parse_script, and places_of of the trainings.
+        """
+        self.check_open()
+        steps = parse_script(text, variables, parameters, self._engine.statements)
+        if isinstance(self._engine, Pending) and self._engine.room is not None:
+            first = True
+            for command, position, _ in steps:
+                if isinstance(command, Parallel):
+                    with placing(position):
+                        command.check_room(self, self._engine.room, first)
+                first = first and isinstance(command, Query)
+        return steps
 
     def register(self, name: str, frame: object) -> None:
         """Let statements of this session read a frame as a table, by a name that hides any other of that name.
@@ -138,7 +164,7 @@ class Session:
         except StatementError as error:
             from .engines.spark_sql.bad_values import located
 
-            if (placed := located(error, step.text.text, self.engine)) is not None:
+            if not isinstance(self._engine, Pending) and (placed := located(error, step.text.text, self._engine)) is not None:
                 raise placed.at(step.text.restated(placed.position)) from error.__cause__
             if error.position is None:
                 raise error.at(step.position) from error.__cause__
@@ -169,12 +195,12 @@ class Session:
         """Release what the engine holds; tables and models stay. Closing again does nothing."""
         if not self.closed:
             self.closed = True
-            if self._process == os.getpid():  # what a child closes is its parent's
-                self.engine.close()
+            if self._process == os.getpid() and not isinstance(self._engine, Pending):  # what a child closes is its parent's
+                self._engine.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(list(self.models.names(None)))} models"
-        return f"<xpsql.Session on {self.engine.name}, warehouse {str(self.models.warehouse)!r}, {state}>"
+        return f"<xpsql.Session on {self._engine.name}, warehouse {str(self.models.warehouse)!r}, {state}>"
 
     def __enter__(self) -> Session:
         return self
@@ -192,7 +218,7 @@ def connect(
     trust: bool = False,
     **options: Any,
 ) -> Session:
-    """Open a session.
+    """Open a session, and start its engine.
 
     Args:
         warehouse: the folder of tables and models, a path or file:// URL; by default $XPSQL_WAREHOUSE or ./xpsql_warehouse.
@@ -211,6 +237,21 @@ def connect(
         StatementError: an engine or a kind of URL that does not exist, or a Spark that does not start.
         NotAvailableError: Spark is asked for, and PySpark or Java are missing.
     """
+    session = pending(warehouse, engine, reporter, resume=resume, trust=trust, **options)
+    session.engine  # noqa: B018  it starts
+    return session
+
+
+def pending(
+    warehouse: str | Path | None = None,
+    engine: str | SparkSession | None = None,
+    reporter: Reporter | None = None,
+    *,
+    resume: bool = False,
+    trust: bool = False,
+    **options: Any,
+) -> Session:
+    """Open a session whose engine may start later, when a statement needs it; see connect."""
     with explained():
         root = warehouse_path(warehouse if warehouse is not None else os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE))
         opened = open_engine(engine, root, {name: value for name, value in options.items() if value is not None})
@@ -222,8 +263,18 @@ def connect(
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False), resume)
 
 
-def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine:
-    """Open an engine by its name, on an object that one of them adopts, or, for None, the one that a session has by default.
+@contextmanager
+def placing(position: Position) -> Iterator[None]:
+    """Give an error of the block that has no place that of its statement."""
+    try:
+        yield
+    except StatementError as error:
+        raise error if error.position is not None else error.at(position) from error.__cause__
+
+
+def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine | Pending:
+    """Open an engine by its name, on an object that one of them adopts, or, for None, the one that a session has by default;
+    or leave that to the first statement that needs it.
 
     Args:
         given: the options of the engine.
@@ -239,7 +290,7 @@ def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> En
             f"The engine {kind.name} has no options, got {', '.join(given)}. Leave that out"
             f"{f', or choose the engine {takers}' if takers else ''}."
         )
-    return kind.open(
+    return (kind.pend or kind.open)(
         warehouse, parse(kind.options, {name: Value(value) for name, value in given.items()}, Subject("ENGINE", kind.name))
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.errors import ModelError, OptionError, StatementError
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
@@ -47,7 +48,9 @@ class NetworkOptions(PooledOptions):
     history: tuple[str, ...] = option(
         (), "the arrays of what the user had, the newest last; or one array of structs", role="sequence", length="length"
     )
-    length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
+    length: int = option(
+        50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000, needs=(when("history"),)
+    )
     dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
     source: str | None = option(None, "the text itself, by default that of file or module")
     sha256: str | None = option(None, "the hash of the text, by default as it is")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import jax
 
+from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject, suggestion
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
@@ -26,7 +27,11 @@ class SlrmOptions:
         20, "items drawn at random as not taken, for each row; 0 where the data has rows of label 0", minimum=0, maximum=1000
     )
     power: float = option(
-        0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
+        0.5,
+        "they are drawn by count^power: 1 recommends the less popular, 0 the more popular",
+        minimum=-2,
+        maximum=2,
+        needs=(when("negatives"),),
     )
     alpha: float = option(
         0.5,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
@@ -37,15 +38,22 @@ class XsvdOptions(LossOptions):
         "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
         minimum=0,
         maximum=2**31 - 1,
+        needs=(when("feedback"),),
     )
     slim: bool = option(
-        False, "learn a weight for each pair of the item's id and an item of feedback, as slrm does; for short histories"
+        False,
+        "learn a weight for each pair of the item's id and an item of feedback, as slrm does; for short histories",
+        needs=(when("feedback"),),
     )
     negatives: int = option(
         0, "items drawn at random as not taken, for each row; 20 where the data has no rows of label 0", minimum=0, maximum=1000
     )
     power: float = option(
-        0.5, "they are drawn by count^power: 1 recommends the less popular, 0 the more popular", minimum=-2, maximum=2
+        0.5,
+        "they are drawn by count^power: 1 recommends the less popular, 0 the more popular",
+        minimum=-2,
+        maximum=2,
+        needs=(when("negatives"),),
     )
     dim: int = option(
         16, "elements of a feature's vector; 32 or 64 for catalogues of thousands of items", minimum=1, maximum=1024
@@ -139,15 +147,11 @@ def pairs_of_items(options: XsvdOptions, layout: Layout, item: list[int], bags: 
         bags: places of the feedback slots among the multi-valued ones.
 
     Raises:
-        OptionError: there is no feedback, the item's first slot is not categorical, or values have vectors.
+        OptionError: the item's first slot is not categorical, or values have vectors.
     """
     if not options.slim:
         return ()
     subject = SUBJECT._replace(option="slim")
-    if not bags:
-        raise OptionError(
-            f"{subject} pairs the item with items of feedback; name a slot: feedback = (history).", subject=subject
-        )
     if layout.sides:
         raise OptionError(
             f"{subject} goes with slots that have no vectors of the statement. Leave VECTORS out.", subject=subject

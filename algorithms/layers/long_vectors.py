@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...platform.dependent import when
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.operators.lifetimes.admit import AdmitOptions, admit
 from ...platform.options import option
@@ -18,7 +19,9 @@ class LongOptions:
     """The options of second vectors; a base of an algorithm's options."""
 
     long_dim: int = option(0, "elements of a second vector, for informative features; 0 for none", minimum=0, maximum=1024)
-    long_information: float = option(10.0, "information that a feature must exceed to have it, in nats", minimum=0)
+    long_information: float = option(
+        10.0, "information that a feature must exceed to have it, in nats", minimum=0, needs=(when("long_dim"),)
+    )
 
 
 def long_tables(options: LongOptions, outputs: int = 1, scale: float = 0.0) -> tuple[TableSpec, ...]:

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from ...platform.operators.base import Column, Operator, TableSpec
-from ...platform.options import Part, given_or, option
+from ...platform.options import given_or, option
 from ...platform.options import known as value_of
-from ..base import Algorithm, Inputs, Layout, Solved, Supervised
+from ..base import Algorithm, AtOnce, Inputs, Layout, Solved, Supervised
 from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
 from ..rates import penalty_of
@@ -97,4 +97,4 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     )
 
 
-OWLQN = Part("owlqn", OwlqnOptions, owlqn)
+OWLQN = AtOnce("owlqn", OwlqnOptions, owlqn)

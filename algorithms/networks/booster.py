@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import jax
 
+from ...platform.dependent import when
 from ...platform.options import option
 from ..base import Inputs, Losses, Parameters, Scores, Supervised
 from ..layers.parallel import Parallel
@@ -15,6 +16,7 @@ from ..losses import Loss, LossOptions
 from ..pools import PooledOptions
 from .tower import activations_of, check_hidden
 
+LAYERS = (when("hidden"), when("booster"))
 FIRST_BOOSTER = 301  # the numbers of the booster's layers, so that their initial values differ from others'
 
 
@@ -27,7 +29,7 @@ class BoosterOptions(PooledOptions, LossOptions):
         "units of each hidden layer of a larger network that learns beside this one and is not served, such as "
         "(1024, 512, 256); () for none, more for long logs",
     )
-    hint: float = option(0.3, "how far the network is drawn to the scores of its booster", minimum=0)
+    hint: float = option(0.3, "how far the network is drawn to the scores of its booster", minimum=0, needs=(when("booster"),))
 
 
 class BoosterTower:

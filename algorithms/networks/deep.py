@@ -20,7 +20,7 @@ from ..layers.pooling import slot_vectors, stacked
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss
-from .booster import BoosterOptions, BoosterTower
+from .booster import LAYERS, BoosterOptions, BoosterTower
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class DeepOptions(LongOptions, BoosterOptions):
         "of the hidden layers: one for all, or one for each; prelu and dice bend by what they learn, running_dice by moving "
         "averages, for long logs",
         choices=tuple(ACTIVATIONS),
+        needs=LAYERS,
     )
     dropout: float = option(
         0.0,
@@ -45,6 +46,7 @@ class DeepOptions(LongOptions, BoosterOptions):
         minimum=0,
         maximum=1,
         open_maximum=True,
+        needs=LAYERS,
     )
     alpha: float = option(
         0.1, "learning rate of the linear weights; raise it for short logs", minimum=0, open_minimum=True, optimizer=True

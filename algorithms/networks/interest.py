@@ -14,6 +14,7 @@ from ..inputs import History, Inputs, Layout
 from ..layers.activations import ACTIVATIONS
 from ..layers.lookups import gathered
 from ..positions import places
+from .booster import LAYERS
 from .deep import DeepOptions
 
 ATTENTION = 100  # number of attention's first layer, after the layers of any tower
@@ -37,7 +38,7 @@ class InterestOptions(DeepOptions):
         ("dice",), "of attention's layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
     )
     activation: tuple[str, ...] = option(
-        ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+        ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS), needs=LAYERS
     )
 
 

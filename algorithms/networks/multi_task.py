@@ -10,23 +10,42 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Output, Parameters
+from ..layers.activations import ACTIVATIONS
 from ..layers.experts import Level, Mixed
 from ..layers.parallel import Parallel
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss, loss_of
+from .booster import LAYERS
 from .deep import DeepOptions, deep, network_inputs, num_inputs
 from .tower import activations_of, check_hidden
 
 CHAIN, TASK_WEIGHTS = (Subject("USING", "multi_task", name) for name in ("chain", "task_weights"))
+EXPERTS = when("base", "mmoe", "ple")
+OWN = (when("base", "ple"),)
 TOWERS = 0  # the number of the towers' first layer, before the experts'
 
 
 @dataclass(frozen=True)
 class MultiTaskOptions(DeepOptions):
+    activation: tuple = option(  # type: ignore[type-arg]
+        ("relu",),
+        "of the hidden layers: one for all, or one for each; of experts the first",
+        choices=tuple(ACTIVATIONS),
+        needs=(*LAYERS, EXPERTS),
+    )
+    dropout: float = option(
+        0.0,
+        "share of hidden units left out of each update; raise it where several passes overfit",
+        minimum=0,
+        maximum=1,
+        open_maximum=True,
+        needs=(*LAYERS, EXPERTS),
+    )
     base: str = option(
         "shared",
         "what labels share: vectors alone; mmoe, experts that each label weighs; ple, such and some of each label's own, where "
@@ -38,16 +57,17 @@ class MultiTaskOptions(DeepOptions):
         "a label can be 1 only where the one before it in LABEL is, as in LABEL click, buy: their probabilities are multiplied",
     )
     task_weights: tuple = option((), "weight of each label's loss, in the order of LABEL; () for equal ones")  # type: ignore[type-arg]
-    experts: int = option(4, "experts that all labels share, of mmoe and ple", minimum=1, maximum=256)
-    own_experts: int = option(1, "experts of each label's own, of ple", minimum=1, maximum=256)
-    expert_hidden: tuple = option((64, 32), "units of each hidden layer of an expert")  # type: ignore[type-arg]
-    levels: int = option(1, "levels of experts, of ple", minimum=1, maximum=8)
+    experts: int = option(4, "experts that all labels share", minimum=1, maximum=256, needs=(EXPERTS,))
+    own_experts: int = option(1, "experts of each label's own", minimum=1, maximum=256, needs=OWN)
+    expert_hidden: tuple = option((64, 32), "units of each hidden layer of an expert", needs=(EXPERTS,))  # type: ignore[type-arg]
+    levels: int = option(1, "levels of experts", minimum=1, maximum=8, needs=OWN)
     gate_dropout: float = option(
         0.1,
-        "share of experts left out of each update, of mmoe and ple, so that labels do not come to use one alone",
+        "share of experts left out of each update, so that labels do not come to use one alone",
         minimum=0,
         maximum=1,
         open_maximum=True,
+        needs=(EXPERTS,),
     )
 
 

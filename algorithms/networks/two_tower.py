@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
@@ -59,6 +60,7 @@ class TwoTowerOptions:
         minimum=0,
         maximum=1,
         open_maximum=True,
+        needs=(when("item", least=2),),
     )
     vector_learning_rate: float = option(
         0.1, "learning rate of the features' vectors", minimum=0, open_minimum=True, optimizer=True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
@@ -25,7 +26,7 @@ from ..linear.interactions import bi_interaction, pair_score
 from ..linear.scores import linear_scores
 from ..losses import loss_of
 from ..positions import groups_of
-from .booster import BoosterOptions, BoosterTower
+from .booster import LAYERS, BoosterOptions, BoosterTower
 from .tower import Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -37,10 +38,12 @@ class XnnOptions(LongOptions, BoosterOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
     hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
     activation: tuple = option(  # type: ignore[type-arg]
-        ("relu",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
+        ("relu",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS), needs=LAYERS
     )
-    residual: bool = option(False, "add a layer's inputs to its outputs where it has as many")
-    dropout: float = option(0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True)
+    residual: bool = option(False, "add a layer's inputs to its outputs where it has as many", needs=(when("hidden"),))
+    dropout: float = option(
+        0.0, "share of hidden units left out of each update", minimum=0, maximum=1, open_maximum=True, needs=LAYERS
+    )
     groups: tuple = option((), "slots whose vectors are summed to one: ((user, city), (item, brand))")  # type: ignore[type-arg]
     pooling: str = option(
         "sum",
@@ -60,7 +63,9 @@ class XnnOptions(LongOptions, BoosterOptions):
         choices=("none", "bi", "pairs"),
     )
     wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
-    alpha: float = option(0.1, "learning rate of those weights", minimum=0, open_minimum=True, optimizer=True)
+    alpha: float = option(
+        0.1, "learning rate of those weights", minimum=0, open_minimum=True, optimizer=True, needs=(when("wide"),)
+    )
     vector_learning_rate: float = option(0.02, "learning rate of the vectors", minimum=0, open_minimum=True, optimizer=True)
     learning_rate: float = option(0.001, "learning rate of the network", minimum=0, open_minimum=True)
     init_scale: float = option(0.01, "standard deviation of new vectors", minimum=0)

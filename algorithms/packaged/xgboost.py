@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...platform.errors import LostError, ModelError, OptionError, StatementError, Subject, TrainingError
-from ...platform.options import Part, option
-from ..base import Algorithm, Layout
+from ...platform.options import option
+from ..base import Algorithm, AtOnce, Layout
 from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
 from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of
 from .learners import learned_by
@@ -259,4 +259,4 @@ def described(matrix: Matrix) -> dict[str, Any]:
     return {"feature_names": list(matrix.names), "feature_types": types, "enable_categorical": True}
 
 
-XGBOOST = Part("xgboost", XgboostOptions, xgboost)
+XGBOOST = AtOnce("xgboost", XgboostOptions, xgboost)

@@ -20,8 +20,7 @@ from ..errors import EngineEndedError, LostError, XpsqlError
 from ..options import describe as declared
 from ..progress import reporter_for
 from ..result import Result
-from ..session import Session, connect, default_engine, engine_named
-from ..sql.script import parse_script
+from ..session import Session, default_engine, engine_named, pending
 from .failure import describe, interruption
 from .journal import Journal
 from .output import FORMATS, separate
@@ -220,6 +219,7 @@ def shell(**options: Any) -> None:
     with failing("", "", chosen.debug), opened(chosen) as session:
         from .shell import read_statements
 
+        session.engine  # noqa: B018  it starts before the first statement is asked for
         read_statements(session, chosen.variables, FORMATS[chosen.format], chosen.debug)
 
 
@@ -278,15 +278,16 @@ def execute(text: str, name: str, chosen: Choices, journal: Journal | None) -> N
 def results(session: Session, text: str, variables: dict[str, str], journal: Journal | None) -> Iterator[Result]:
     if journal is None:
         return session.run(text, variables, None)
-    return journal.run(session, parse_script(text, variables, None, session.engine.statements), text)
+    return journal.run(session, session.parse(text, variables, None), text)
 
 
 def opened(chosen: Choices) -> Session:
+    """Open a session; Spark starts when a statement needs it."""
     reporter = reporter_for(sys.stderr, chosen.quiet)
     kind = default_engine(chosen.of_engine) if chosen.engine is None else engine_named(chosen.engine)
     if not kind.needs_pandas:
         skip_pandas()
-    return connect(chosen.warehouse, chosen.engine, reporter, resume=chosen.resume, trust=chosen.trust, **chosen.of_engine)
+    return pending(chosen.warehouse, chosen.engine, reporter, resume=chosen.resume, trust=chosen.trust, **chosen.of_engine)
 
 
 @contextmanager

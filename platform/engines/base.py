@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 
 from ...warehouse.manifest import Split
+from ..errors import StatementError
 from .tasks import Tasks
 
 WriteFile = Callable[[Path, pa.RecordBatchReader], int]
@@ -211,6 +212,17 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release connections and temporary files."""
         ...
+
+
+def check_names_apart(schema: pa.Schema) -> None:
+    """Refuse a query whose columns cannot be told apart by name.
+
+    Raises:
+        StatementError: two have one name, compared without case.
+    """
+    names = [name.lower() for name in schema.names]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise StatementError(f"The query has two columns named {', '.join(twice)}; give each column a name of its own with AS.")
 
 
 def internal_name(what: str) -> str:

@@ -7,13 +7,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from .base import Engine
+    from .base import Engine, Statements
+    from .tasks import Room
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of an engine
 
 
 def never(given: Collection[str]) -> bool:
     return False
+
+
+class Pending(NamedTuple):
+    """An engine that takes long to start, and is opened by the first statement that needs it.
+
+    Attributes:
+        name, statements: as the engine's.
+        room: what its options tell of its tasks; None: nothing.
+        open: opens it.
+    """
+
+    name: str
+    statements: Statements
+    room: Room | None
+    open: Callable[[], Engine]
 
 
 class EngineKind(NamedTuple, Generic[O]):
@@ -26,6 +42,7 @@ class EngineKind(NamedTuple, Generic[O]):
         prefers: (the names of the options given) -> whether a session that names no engine should have this one.
         adopt: (an object given as engine, the warehouse's folder) -> the engine on it; None: it takes its name alone.
         needs_pandas: whether the engine imports pandas itself.
+        pend: as open, but for an engine that need not be there before a statement needs it; None: it opens at once.
     """
 
     name: str
@@ -34,3 +51,4 @@ class EngineKind(NamedTuple, Generic[O]):
     prefers: Callable[[Collection[str]], bool] = never
     adopt: Callable[[object, Path], Engine] | None = None
     needs_pandas: bool = False
+    pend: Callable[[Path, O], Engine | Pending] | None = None

@@ -54,15 +54,13 @@ class Running(Protocol):
         ...
 
 
-class Tasks(Protocol):
-    """Starts tasks on an engine's machines.
+class Room(Protocol):
+    """How many tasks an engine has room for.
 
     Attributes:
-        host: the name or number under which tasks reach this process.
         words: the engine's, for messages.
     """
 
-    host: str
     words: TaskWords
 
     def slots(self, wanted: int, gang: bool) -> int:
@@ -77,6 +75,16 @@ class Tasks(Protocol):
             StatementError: the engine starts no tasks together.
         """
         ...
+
+
+class Tasks(Room, Protocol):
+    """Starts tasks on an engine's machines.
+
+    Attributes:
+        host: the name or number under which tasks reach this process.
+    """
+
+    host: str
 
     def memory_bytes(self) -> int | None:
         """Return how much memory the engine grants the Python code of one task; None where nothing limits it but the machine.

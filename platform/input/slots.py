@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from ...algorithms.augments.pairs import PAIRS_NUMBER
 from ...warehouse.manifest import Manifest, SlotEntry
+from ..engines.base import check_names_apart
 from ..errors import StatementError, Subject, suggestion
 from ..options import Named
 from ..spark_types import type_words
@@ -34,9 +35,7 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
             to learn from.
     """
     names = [name.lower() for name in schema.names]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise StatementError(f"The query has two columns named {', '.join(twice)}; give each column a name of its own with AS.")
+    check_names_apart(schema)
     if INTERCEPT in names:
         raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
+from ..dependent import when
 from ..errors import OptionError, Subject
 from ..options import Part, option
 from .base import Context, Operator, Rows, TableSpec, keep_new, keep_rows
@@ -24,7 +25,7 @@ class DecayOptions:
     z: float = option(1.0, "factor on ftrl's z after each update", minimum=0, maximum=1, open_minimum=True)
     n: float = option(1.0, "factor on ftrl's n after each update", minimum=0, maximum=1, open_minimum=True)
     half_life: str | None = option(None, "TIME after which what `halves` names is half of what it was, such as '7 days'")
-    halves: tuple[str, ...] = option(("w",), "what half_life halves: w, z, n")
+    halves: tuple[str, ...] = option(("w",), "what half_life halves: w, z, n", needs=(when("half_life"),))
 
 
 def decay(options: DecayOptions, table: TableSpec) -> Operator:

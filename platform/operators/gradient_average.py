@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from ..dependent import when
 from ..options import Part, option
 from .base import Context, Operator, Rows, TableSpec
 
@@ -23,7 +24,12 @@ class GradientAverageOptions:
     """Options of gradient_average."""
 
     mode: str = option("count", "what the gradient is divided by: 1, c, sqrt(c), 1 + log(c)", choices=("none", *DIVISORS))
-    by: str = option("push", "what c counts: occurrences in the push, or all of the feature so far", choices=("push", "count"))
+    by: str = option(
+        "push",
+        "what c counts: occurrences in the push, or all of the feature so far",
+        choices=("push", "count"),
+        needs=(when("mode", *DIVISORS),),
+    )
 
 
 def gradient_average(options: GradientAverageOptions, table: TableSpec) -> Operator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..dependent import when
 from ..options import Part, option
 from .base import Operator, TableSpec
 from .from_optax import per_row
@@ -15,7 +16,7 @@ class MomentumOptions:
 
     learning_rate: float = option(0.01, "learning rate", minimum=0, open_minimum=True)
     momentum: float = option(0.9, "share of the velocity kept per update", minimum=0, maximum=1, open_maximum=True)
-    nesterov: bool = option(False, "look ahead along the velocity")
+    nesterov: bool = option(False, "look ahead along the velocity", needs=(when("momentum"),))
 
 
 def momentum(options: MomentumOptions, table: TableSpec) -> Operator:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dependent import when
 from ..errors import OptionError, Subject
 from ..options import Part, as_float32, option
 from .base import Context, Operator, Rows, TableSpec, Whole
@@ -28,7 +29,7 @@ class RegularizeOptions:
 
     penalty: str = option("l2", "what is penalised", choices=("l1", "l2", "elastic", "group"))
     strength: float = option(1e-4, "strength s, per update of a row", minimum=0)
-    l1_ratio: float = option(0.5, "share of l1 in elastic", minimum=0, maximum=1)
+    l1_ratio: float = option(0.5, "share of l1", minimum=0, maximum=1, needs=(when("penalty", "elastic"),))
     by_frequency: tuple[Any, ...] = option((), "((count, s), ...): strength s of rows seen at most count times, ascending")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from ..dependent import when
 from ..options import Part, option
 from .base import Context, Operator, Rows, TableSpec
 
@@ -17,9 +18,11 @@ class StalenessDiscountOptions:
     """Options of staleness_discount."""
 
     mode: str = option("inverse", "the discount's form", choices=("inverse", "exponential", "threshold", "polynomial"))
-    rate: float = option(0.1, "discount per update missed (inverse, exponential)", minimum=0)
-    limit: int = option(16, "staleness above which a gradient is dropped (threshold)", minimum=0, maximum=2**31 - 1)
-    power: float = option(0.5, "exponent (polynomial)", minimum=0)
+    rate: float = option(0.1, "discount per update missed", minimum=0, needs=(when("mode", "inverse", "exponential"),))
+    limit: int = option(
+        16, "staleness above which a gradient is dropped", minimum=0, maximum=2**31 - 1, needs=(when("mode", "threshold"),)
+    )
+    power: float = option(0.5, "exponent", minimum=0, needs=(when("mode", "polynomial"),))
 
 
 def staleness_discount(options: StalenessDiscountOptions, table: TableSpec) -> Operator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -14,6 +14,7 @@ from ..errors import Position
 if TYPE_CHECKING:
     from ...warehouse.version import Version
     from ..engines.spark_sql.passage import Passage
+    from ..engines.tasks import Room
     from .context import StatementContext
     from .cursor import Cursor
     from .versions import NamedVersion
@@ -27,6 +28,22 @@ class Command(Protocol):
 
         Raises:
             XpsqlError: with what was expected, what came and what to do.
+        """
+        ...
+
+
+@runtime_checkable
+class Parallel(Command, Protocol):
+    """A statement that runs in several tasks at once."""
+
+    def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
+        """Refuse more tasks than an engine will have room for, before it starts; what is not known yet is refused later.
+
+        Args:
+            first: no statement of ours stands before it, so that models are as they will be when it runs.
+
+        Raises:
+            StatementError: as when it runs.
         """
         ...
 

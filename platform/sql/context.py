@@ -20,10 +20,12 @@ class StatementContext(Protocol):
         resumes: whether a statement whose training was interrupted resumes it instead of starting again.
     """
 
-    engine: Engine
     models: Models
     reporter: Reporter
     resumes: bool
+
+    @property
+    def engine(self) -> Engine: ...
 
 
 Context = StatementContext  # the name it had; until the next version

@@ -1,15 +1,19 @@
-"""Hyperparameters: the options of USING that TUNE tries, checked and drawn."""
+"""The options that a statement gives: those that TUNE tries, checked and drawn, and those without effect."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .. import parts
-from ..errors import StatementError
+from ..dependent import check_effects
+from ..errors import OptionError, StatementError, Subject
 from ..hparams import HparamCandidates, HparamRange
+from ..input.taken import MISSING
 from ..models.options import literal
 from ..options import Value
+from ..training.plan import Settings, Use
 from ..training.tuning.space import Dimension, chosen
 from . import clauses
 from .clauses import Clauses, Given
@@ -55,6 +59,30 @@ def check_tuned(given: Clauses, continues: bool) -> None:
     if "TUNE" in given and not using:
         message = f"TUNE needs an option that is tried: write {WORDS} for its value, like alpha = HPARAM_RANGE(0.01, 1)."
         raise StatementError(message, given["TUNE"].position)
+
+
+def check_given(given: Clauses, algorithms: Sequence[Use], settings: Settings, items: str | None) -> None:
+    """Refuse options of USING, OPERATORS and WITH without effect beside the others; what a version hands on is not given.
+
+    Args:
+        algorithms: what is tried; without TUNE one.
+        settings: of WITH and, where they are handed on, the version's.
+        items: the query of ITEMS, the version's where it is handed on.
+
+    Raises:
+        OptionError: see check_effects.
+    """
+    if "USING" in given:
+        owner = Subject("USING", algorithms[0].name)
+        check_effects([algorithm.options for algorithm in algorithms], given["USING"].value.options, owner)
+    for part in given["OPERATORS"].value if "OPERATORS" in given else ():
+        used = clauses.use(parts.OPERATOR, part)
+        check_effects([used.options], part.options, Subject("OPERATORS", used.name))
+    said = given["WITH"].value if "WITH" in given else {}
+    check_effects([settings], said, Subject("WITH"))
+    if items is None and (missing := said.get(MISSING.option)) is not None:
+        message = f"{MISSING} has no effect without ITEMS. Add that clause, or leave {MISSING.option} out."
+        raise OptionError(message, missing.position, MISSING)
 
 
 def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:

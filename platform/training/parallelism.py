@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import parts
 from ..cores import cores
 from ..display import plural
-from ..engines.tasks import Tasks
+from ..engines.tasks import Room, Tasks
 from ..errors import StatementError, Subject
 from .plan import Plan, Settings
 
@@ -85,7 +86,7 @@ def pulls_ahead(settings: Settings, places: Places, batch_size: int, rows: int) 
     return max(0, min(MOST_PULLS_AHEAD, rows // under_way - 1))
 
 
-def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
+def places_of(settings: Settings, tasks: Room | None, serves: bool) -> Places:
     """Return how many shards and workers a training has.
 
     Args:
@@ -111,6 +112,17 @@ def places_of(settings: Settings, tasks: Tasks | None, serves: bool) -> Places:
             subject=Subject("WITH", option="workers" if settings.workers else "shards"),
         )
     return Places(shards, workers)
+
+
+def check_room(plan: Plan, room: Room) -> None:
+    """Refuse a training that an engine will have no room for, before the engine starts; as places_of does.
+
+    Raises:
+        StatementError: see places_of.
+    """
+    from ...algorithms.base import AtOnce  # JAX takes long to load
+
+    places_of(plan.settings, room, not isinstance(parts.ALGORITHM.find(plan.algorithm.name, None), AtOnce))
 
 
 def threads(settings: Settings, serves: bool) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..dependent import when
 from ..errors import Subject
 from ..input.crossed.terms import Term
 from ..input.roles import Roles
@@ -73,7 +74,9 @@ class Settings:
         "asp, dense parameters as with bsp",
         choices=("asp", "ssp", "bsp", "hybrid"),
     )
-    slack: int = option(4, "staleness bound of ssp: steps a worker may be ahead of the slowest", minimum=0)
+    slack: int = option(
+        4, "staleness bound: steps a worker may be ahead of the slowest", minimum=0, needs=(when("sync", "ssp"),)
+    )
     read_ahead: int | None = option(
         None,
         "batches that a worker prefetches (reads and encodes ahead), at most; by default as many as it turns out to need, "
@@ -83,7 +86,9 @@ class Settings:
     )
     checkpoint_seconds: float = option(60.0, "seconds between checkpoints; 0: none are taken", minimum=0, maximum=1e9)
     checkpoint_path: str | None = option(
-        None, "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder"
+        None,
+        "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder",
+        needs=(when("checkpoint_seconds"),),
     )
     base_rate: float | None = option(
         None,
@@ -139,7 +144,9 @@ class Settings:
     )
     vectors: tuple = option((), "slots whose values are ids of VECTORS: (image IN images)")  # type: ignore[type-arg]
     vectors_hidden: tuple[int, ...] = option(
-        (64,), "units of the hidden layers of the network that each vector of VECTORS goes through"
+        (64,),
+        "units of the hidden layers of the network that each vector of VECTORS goes through",
+        needs=(when("vectors"),),
     )
 
     @property

@@ -1,10 +1,13 @@
-"""What one statement refuses, the others refuse alike: TRAIN, EXPLAIN TRAIN, CONTINUE and EXPLAIN CONTINUE."""
+"""What one statement refuses, the others refuse alike: TRAIN, EXPLAIN TRAIN, CONTINUE, EXPLAIN CONTINUE, RESUME, and TRAIN that
+stays."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +15,8 @@ import xpsql
 from tests.notes import Notes
 from tests.training.log import log, write
 from tests.training.test_bad_input import CANNOT_RUN
-from xpsql.platform.errors import ModelError, StatementError
+from tests.training.test_resume import interrupted
+from xpsql.platform.errors import ModelError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
 
 LOG = """
@@ -37,6 +41,24 @@ REFUSED = {
     "xftrl TRANSFORM (QUANTILES(price, 4) AS b, user)": r"Write bucketize\(price, QUANTILES\(price, 4\)\) AS b",
     "xftrl TRANSFORM (coalesce(MEAN(price), 0D) AS b, user)": "b the same value in every row: MEAN is a constant",
 }
+OF_STREAMS = {"no rows": "a stream waits for them", "/nowhere/x.parquet": "no stream", "nowhere": "no stream"}
+"""What TRAIN refuses of its input, and why it is otherwise with a stream."""
+RESUMED = {
+    "LABEL clik": {"labels": ["clik"]},
+    "WEIGHT user": {"weight": "user"},
+    "TIME user": {"time": "user"},
+    "GROUP tags": {"group": "tags"},
+    "IGNORE (ts, colour)": {"ignore": ["ts", "colour"]},
+    "WITH (sync = 'hybrid')": {"settings": {"sync": "hybrid"}},
+    "WITH (patience = 2)": {"settings": {"patience": 2}},
+    "WITH (base_rate = 2)": {"settings": {"base_rate": 2.0}},
+    "WITH (share = (user AS nobody))": {"settings": {"share": [["user", "nobody"]]}},
+    "OPERATORS (decay (half_life = '1 day'))": {"operators": [{"name": "decay", "options": {"half_life": "1 day"}, "on": []}]},
+    "OPERATORS (ftrl, safety)": {"operators": [{"name": name, "options": {}, "on": []} for name in ("ftrl", "safety")]},
+    "OPERATORS (safety ON vectors)": {"operators": [{"name": "safety", "options": {}, "on": ["vectors"]}]},
+}
+"""Clauses that TRAIN refuses, and how the manifest of a version says them."""
+STAYING = [clauses for clauses in RESUMED if "IGNORE" not in clauses and "patience" not in clauses]
 CONTINUING = ("VALIDATE ON {}", "VALIDATE ON {} WITH (patience = 1, passes = 3)")
 
 
@@ -114,3 +136,48 @@ def test_a_training_that_learns_nothing_says_so(session: xpsql.Session, training
     found = [note for note in notes.notes if note.startswith("Nothing was learned")]
     assert len(found) == bool(words)
     assert all(re.search(words, note) for note in found)
+
+
+class Ending(SilentReporter):
+    """Ends a training that begins, or waits for rows."""
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        raise TrainingError("it was not refused")
+
+    def note(self, message: str) -> None:
+        raise TrainingError(f"it was not refused: {message}")
+
+
+def test_what_train_refuses_it_refuses_in_the_same_words_where_it_stays(session: xpsql.Session, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    path = write(log(1_000), folder / "log.parquet")
+    refused = [statement for statement, message in CANNOT_RUN if statement.startswith("TRAIN") and message not in OF_STREAMS]
+    assert len(refused) > 25
+    with xpsql.connect(session.models.warehouse, reporter=Ending()) as staying:
+        for statement in [
+            *refused,
+            *(f"TRAIN MODEL m USING xftrl IGNORE (ts) {clauses} AS SELECT * FROM {{}}" for clauses in STAYING),
+        ]:
+            stays = statement.replace(" AS SELECT", " PUBLISH EVERY 1000000 EXAMPLES AS SELECT")
+            told = refusal(session, statement.format(f"parquet.`{path}`"))
+            assert refusal(staying, stays.format(f"STREAM parquet.`{folder}`")) == told, statement
+
+
+def test_what_train_refuses_of_a_statement_resume_refuses_of_the_version_that_says_it(tmp_path: Path) -> None:
+    path = write(log(4_000), tmp_path / "log.parquet")
+    query = f"AS SELECT * FROM parquet.`{path}`"
+    settings = "batch_size = 64, passes = 2, checkpoint_seconds = 0.02"
+    interrupted(tmp_path / "warehouse", f"TRAIN MODEL m USING xftrl IGNORE (ts) WITH ({settings}) {query}")
+    manifest = tmp_path / "warehouse" / "models" / "m" / "v1" / "manifest.json"
+    said: dict[str, Any] = json.loads(manifest.read_text())
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        for clauses, values in RESUMED.items():
+            given = clauses if "IGNORE" in clauses else f"IGNORE (ts) {clauses}"
+            told = refusal(session, f"TRAIN MODEL other USING xftrl {given} {query}")
+            changed = {name: said[name] | value if name == "settings" else value for name, value in values.items()}
+            manifest.write_text(json.dumps(said | changed))
+            assert refusal(session, "RESUME MODEL m") == told, clauses
+        manifest.write_text(json.dumps(said))
+        session.sql("RESUME MODEL m")
+        assert [(version.number, version.manifest.status) for version in session.models.versions("m")] == [(1, "ready")]

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ....warehouse.tables import Tables
 from ....warehouse.views import Views
-from ..base import Staged
+from ..base import Staged, check_names_apart
 from ..parquet_scan import ParquetScan
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import read_query
@@ -52,7 +52,7 @@ def row_wise(query: str, view: str, file: str, warehouse: Path) -> ParquetScan |
         file: a Parquet file with its columns; the scan is that of this file.
 
     Raises:
-        StatementError: the query cannot run.
+        StatementError: the query cannot run, or two of its columns have one name.
     """
     tree = parse_query(query)
     if (more := next((name for kind, name in PARTS.items() if tree.find(kind) is not None), None)) is not None:
@@ -62,6 +62,7 @@ def row_wise(query: str, view: str, file: str, warehouse: Path) -> ParquetScan |
     relations.temporary[view] = FileSource.of_files([file])
     scan = scan_of(read_query(query), relations, Queries(relations))
     if isinstance(scan, Staged):
+        check_names_apart(scan.schema)
         return SEVERAL if scan.reason == ROWS else scan.reason
     assert isinstance(scan, ParquetScan)  # scan_of gives no other
     return scan

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...options import option
-from ..kind import EngineKind
+from ..kind import EngineKind, Pending
 from .environment import SUBMITTED
 
 if TYPE_CHECKING:
@@ -33,6 +33,21 @@ def open_spark(warehouse: Path, options: SparkOptions) -> Engine:
     return SparkEngine(spark, warehouse, own)
 
 
+def pend_spark(warehouse: Path, options: SparkOptions) -> Engine | Pending:
+    """Leave the start of Spark to the first statement that needs it; where it runs already, or spark-submit has begun it, the
+    engine is opened at once."""
+    from .start import check_startable, runs_here
+
+    if SUBMITTED in os.environ or runs_here():
+        return open_spark(warehouse, options)
+    check_startable()
+    from .engine import SparkEngine
+    from .room import ToldRoom
+
+    room = ToldRoom(options.master or "local[*]", options.conf or {})
+    return Pending(SparkEngine.name, SparkEngine.statements, room, lambda: open_spark(warehouse, options))
+
+
 def adopt_session(session: object, warehouse: Path) -> Engine:
     """Open the engine on a Spark session."""
     from .engine import SparkEngine
@@ -46,4 +61,4 @@ def is_preferred(given: Collection[str]) -> bool:
     return "master" in given or SUBMITTED in os.environ
 
 
-SPARK = EngineKind("spark", SparkOptions, open_spark, is_preferred, adopt_session, needs_pandas=True)
+SPARK = EngineKind("spark", SparkOptions, open_spark, is_preferred, adopt_session, needs_pandas=True, pend=pend_spark)

@@ -41,14 +41,11 @@ def session_of(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSessio
         NotAvailableError: PySpark or Java are missing or too old.
         StatementError: Spark runs already, elsewhere or with other settings; or it does not start.
     """
-    require_pyspark()
-    from pyspark import SparkContext
+    if not runs_here():
+        return started(master, conf), True
     from pyspark.sql import SparkSession
 
-    running = SparkSession.getActiveSession()  # of this thread
-    if running is None and SparkContext._active_spark_context is None:
-        return started(master, conf), True
-    running = running or SparkSession.builder.getOrCreate()
+    running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()  # of this thread, else of another
     check_session(running)
     if master is not None and master != running.sparkContext.master:
         raise StatementError(
@@ -64,15 +61,37 @@ def session_of(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSessio
     return running, False
 
 
+def runs_here() -> bool:
+    """Return whether this process has a Spark application.
+
+    Raises:
+        NotAvailableError: PySpark is missing or too old.
+    """
+    require_pyspark()
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None or SparkContext._active_spark_context is not None
+
+
+def check_startable() -> None:
+    """Require Java, but where spark-submit has found one.
+
+    Raises:
+        NotAvailableError: there is none.
+    """
+    if SUBMITTED not in os.environ:
+        require_java()
+
+
 def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     """Start Spark."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    check_startable()
     submitted = SUBMITTED in os.environ
-    if not submitted:
-        require_java()
     builder = SparkSession.builder
     if master is not None or not submitted:
         builder = builder.master(master or "local[*]")

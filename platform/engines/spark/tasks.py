@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ...cores import cores
 from ...errors import CancelledError, EngineEndedError, LostError, StatementError, TrainingError
-from ..tasks import Running, Task, TaskWords
+from ..tasks import Running, Task
 from ..waiting import held
 from .failures import is_loss, plain, root_cause
+from .room import PYTHON, UNBOUNDED, WORDS, check_gang, is_dynamic, local_cores
 from .start import ENDED, check_running
 
 if TYPE_CHECKING:
@@ -22,21 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEBIBYTE = 1 << 20
-UNBOUNDED = 1 << 20
-LOCAL = re.compile(r"local(?:\[(\*|\d+).*)?$")
 UNLIMITED = re.compile(r"local|spark://")  # there the machine limits memory, except the JVM's
 COMING_SECONDS = 30.0
 POLL_SECONDS = 0.2
 OVERHEAD_FACTOR = 0.1
 LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
-PYTHON = "spark.executor.pyspark.memory"
-WORDS = TaskWords(
-    "Spark",
-    "grants the Python of a task {}, a part of its executor's, outside of the JVM",
-    "Give Spark more cores, such as --master 'local[4]'",
-    f"Raise spark.executor.memoryOverhead (or {PYTHON})",
-)
 LEAST_PYTHON_MEBIBYTES = 1024  # MiB of address space, which that setting limits: what Python and JAX take without rows
 SHUT_DOWN = "SparkContext was shut down"
 CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
@@ -59,13 +50,8 @@ class SparkTasks:
     def slots(self, wanted: int, gang: bool) -> int:
         """See Tasks; dynamic allocation counts with all executors that it may take."""
         cpus = self._number("spark.task.cpus")
-        if (self._setting("spark.dynamicAllocation.enabled") or "false").lower() == "true":
-            if gang:
-                raise StatementError(
-                    "sync = 'bsp' and 'hybrid' need workers that start together, which Spark refuses where "
-                    "spark.dynamicAllocation.enabled is true. Set that to false before Spark starts, or train with sync = "
-                    "'asp' or 'ssp'."
-                )
+        if is_dynamic(self._setting):
+            check_gang(gang)
             most = int(self._setting("spark.dynamicAllocation.maxExecutors") or UNBOUNDED)
             return most * (self._number("spark.executor.cores") // cpus)
         deadline = time.monotonic() + (0 if on_one_machine(self._master) else COMING_SECONDS)
@@ -78,8 +64,8 @@ class SparkTasks:
         if self._setting("spark.default.parallelism") is None:
             with held():
                 return int(self._context.defaultParallelism)
-        if local := LOCAL.match(self._master):
-            return cores() if local[1] == "*" else int(local[1] or 1)
+        if (local := local_cores(self._master)) is not None:
+            return local
         return int(self._setting("spark.executor.instances") or UNBOUNDED) * self._number("spark.executor.cores")
 
     def memory_bytes(self) -> int | None:
@@ -203,7 +189,7 @@ def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Itera
 
 def on_one_machine(master: str) -> bool:
     """Return whether the tasks of a master run in the driver's own process."""
-    return LOCAL.match(master) is not None
+    return local_cores(master) is not None
 
 
 def mebibytes(text: str) -> int:

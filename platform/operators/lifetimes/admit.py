@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from ...dependent import when
 from ...errors import OptionError, Subject
 from ...options import Part, option
 from ..base import Context, Counting, Operator, Rows, TableSpec, uniform
@@ -26,7 +27,9 @@ class AdmitOptions:
     """Options of admit; a feature has to satisfy all that are given."""
 
     min_count: int | None = option(None, "occurrences before a feature gets weights", minimum=1, maximum=MOST_COUNTED)
-    within: str | None = option(None, "TIME after which an occurrence may be forgotten, such as '7 days'; after twice it is")
+    within: str | None = option(
+        None, "TIME after which an occurrence may be forgotten, such as '7 days'; after twice it is", needs=(when("min_count"),)
+    )
     probability: float | None = option(None, "chance of each occurrence to be the one", minimum=0, maximum=1, open_minimum=True)
     utility: float | None = option(None, "what the utility of the feature must exceed", minimum=0, relation=">")
     information: float | None = option(None, "what the information of the feature must exceed", minimum=0, relation=">")
@@ -50,8 +53,6 @@ def admit(options: AdmitOptions, table: TableSpec) -> Operator:
     bounds = (options.min_count, options.probability, options.utility, options.information)
     if all(bound is None for bound in bounds):
         raise OptionError(f"{SUBJECT} needs min_count = n, probability = p, utility > x or information > x.", subject=SUBJECT)
-    if options.within is not None and options.min_count is None:
-        raise OptionError(f"{WITHIN} says how long occurrences are counted; give min_count too.", subject=WITHIN)
     within = math.inf if options.within is None else duration_seconds(options.within, WITHIN)
     numbers = numbers_of(options.slots, table, SUBJECT._replace(option="slots"))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 
+from ...dependent import when
 from ...errors import OptionError, Subject
 from ...options import Part, option
 from ..base import Context, Operator, Rows, TableSpec
@@ -23,7 +24,9 @@ class ExpireOptions:
 
     after: str | None = option(None, "TIME since the feature was last seen, such as '30 days'")
     utility: float | None = option(None, "what the utility of the row is below", minimum=0, open_minimum=True, relation="<")
-    grace: int = option(10, "updates that a row has had before its utility counts", minimum=0, maximum=2**31 - 1)
+    grace: int = option(
+        10, "updates that a row has had before its utility counts", minimum=0, maximum=2**31 - 1, needs=(when("utility"),)
+    )
     slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
 
 

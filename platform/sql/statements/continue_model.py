@@ -5,14 +5,16 @@ A clause that is not given is the parent's. USING and WITH change only the optio
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ...engines.spark_sql.lexer import tokenize
-from ...errors import StatementError
+from ...errors import ModelError, StatementError
 from ...options import Value, written
+from ...training.parallelism import check_room
 from ...training.plan import BASE_RATE, Plan
 from ...training.recipe import options_in
 from ...training.start import train
@@ -22,13 +24,14 @@ from ..crosses import given_terms, terms_of
 from ..cursor import Cursor
 from ..query import Query
 from ..transform import read_transform
-from ..trials import check_tuned
+from ..trials import check_given, check_tuned
 from .resume import resumed
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
     from ....warehouse.version import Version
     from ...engines.spark_sql.passage import Passage
+    from ...engines.tasks import Room
     from ...input.streams.base import StreamRelation
     from ..context import StatementContext
     from ..fitting import Applied
@@ -76,6 +79,17 @@ class Continue:
             context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is gone.")
         return done
 
+    def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
+        """See Parallel; its parent says the rest of its settings, and may be another one after a statement before it."""
+        if not context.resumes and self.name is None and self.stream is None:  # else it may learn nothing
+            self.check_places(context, room, first)
+
+    def check_places(self, context: StatementContext, room: Room, first: bool) -> None:
+        """Refuse more tasks than there is room for, where the parent is known; one that is not there the statement reports."""
+        with suppress(ModelError, OSError), clauses.placing(self.given, None):
+            if first:
+                check_room(self.plan(context, ""), room)
+
     def idle(self, context: StatementContext, version: Version, relation: StreamRelation) -> pa.Table | None:
         """Return the result where nothing has arrived since a version, which is known at once; None where something may
         have."""
@@ -105,13 +119,15 @@ class Continue:
             roles |= {"items": None, "positive": None, **clauses.roles(self.given)}
         clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
+        settings = clauses.settings({**self.carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})})
+        check_given(self.given, [algorithm], settings, roles["items"])
         return Plan(
             statement=self.statement,
             model=self.model,
             algorithm=algorithm,
             operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
-            settings=clauses.settings({**self.carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})}),
+            settings=settings,
             parent=parent.number,
             inherited=self.inherited(manifest),
             stream=None if self.stream is None else self.stream.query,
@@ -189,6 +205,10 @@ class ExplainContinue:
 
     training: Continue
     fast: bool
+
+    def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
+        """See Parallel."""
+        self.training.check_places(context, room, first)
 
     def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...training.parallelism import check_room
 from ...training.plan import Plan
 from ...training.start import train
 from .. import clauses, once, streams
@@ -15,11 +16,12 @@ from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
 from ..rates import with_rates
-from ..trials import candidates, check_tuned, first
+from ..trials import candidates, check_given, check_tuned, first
 from .resume import resumed
 
 if TYPE_CHECKING:
     from ...engines.spark_sql.passage import Passage
+    from ...engines.tasks import Room
     from ...training.tuning.tune import Candidate
     from ..context import StatementContext
     from ..fitting import Applied
@@ -64,6 +66,16 @@ class Train:
                     return tuned(plan, tune, self.candidates, context.engine, context.models, context.reporter)
                 return train(plan, context.engine, context.models, context.reporter)
 
+    def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
+        """See Parallel; where it may learn nothing, or go on with the tasks of another start, nothing is said."""
+        if not (context.resumes or self.if_not_exists or self.plan.settings.once is not None):
+            self.check_places(room)
+
+    def check_places(self, room: Room) -> None:
+        """Refuse more tasks than there is room for."""
+        with clauses.placing(self.given, None):
+            check_room(self.plan, room)
+
     def transformed(self, query: Passage, context: StatementContext) -> Applied:
         """Return the plan with TRANSFORM, fitted, around the query."""
         from ..fitting import applied
@@ -79,6 +91,10 @@ class ExplainTrain:
 
     train: Train
     fast: bool
+
+    def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
+        """See Parallel."""
+        self.train.check_places(room)
 
     def run(self, context: StatementContext) -> pa.Table:
         from ...training.explain import explain
@@ -116,8 +132,9 @@ def parse_train(cursor: Cursor) -> Train:
             "WITH refit is for CONTINUE: TRAIN computes the constants of TRANSFORM in any case. Leave it out.",
             given["WITH"].value["refit"].position,
         )
-    tried = candidates(plan.statement, given, plan.settings.seed) if "TUNE" in given else ()
-    return Train(plan, given, query, stream, if_not_exists, tuple(tried))
+    tried = tuple(candidates(plan.statement, given, plan.settings.seed)) if "TUNE" in given else ()
+    check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings, plan.items)
+    return Train(plan, given, query, stream, if_not_exists, tried)
 
 
 def make_plan(
