@@ -128,9 +128,8 @@ def read_known(folder: Path, name: str) -> Manifest:
         ModelError: it is damaged.
     """
     found = (folder / name).stat()
-    if (
-        abs(time.time() - max(found.st_mtime, found.st_ctime)) < SETTLED_SECONDS
-    ):  # it may change again within a tick of the filesystem's clock
+    # One that was just written may change again within a tick of the filesystem's clock.
+    if abs(time.time() - max(found.st_mtime, found.st_ctime)) < SETTLED_SECONDS:
         return read_manifest(folder, name)
     return _read(folder, name, Identity.of(found))
 
