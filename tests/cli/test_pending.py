@@ -24,10 +24,13 @@ REFUSED = {
     TRAINED.format(" WITH (shards = 2, workers = 2)"): (ROOM.format("2 shards and 2 workers", 2, FEWER), "workers = 2"),
     "EXPLAIN " + TRAINED.format(" WITH (shards = 2)"): (ROOM.format("2 shards and 1 worker", 2, FEWER), "shards = 2"),
     TRAINED.format(" WITH (workers = 2)"): (ROOM.format("1 shard and 2 workers", 2, FEWER), "workers = 2"),
-    "TRAIN MODEL m USING owlqn WITH (workers = 3) AS FROM log": (
-        ROOM.format("0 shards and 3 workers", 2, FEWER),
-        "workers = 3",
-    ),
+    **{
+        TRAINED.replace("xftrl", at_once).format(" WITH (workers = 3)"): (
+            ROOM.format("0 shards and 3 workers", 2, FEWER),
+            "workers = 3",
+        )
+        for at_once in ("owlqn", "xgboost")
+    },
     "TRAIN MODEL m USING xfrtl AS SELECT 1": ("There is no algorithm 'xfrtl'. Did you mean xftrl?", "xfrtl"),
     "TRAIN MODEL m USING xftrl (alfa = 1) AS SELECT 1": ("Algorithm xftrl has no option 'alfa'", "alfa"),
     TRAINED.format(" LABEL a LABEL b"): ("The clause LABEL is given twice.", "LABEL b"),
