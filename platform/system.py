@@ -37,9 +37,7 @@ def of_library(error: Exception) -> XpsqlError | None:
     if library not in LIBRARIES:
         return None
     said = f"{library.removeprefix('_')} failed: {type(error).__name__}: {brief(str(error).partition(chr(10))[0])}"
-    return XpsqlError(
-        f"{said}. Nobody expected this: report the statement, with what --debug, or the cause of this error, shows."
-    )
+    return XpsqlError(f"{said}. This is a defect of xpsql: report the statement with the traceback that --debug shows.")
 
 
 @contextmanager
