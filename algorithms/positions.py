@@ -1,4 +1,4 @@
-"""Which slots the options of an algorithm name."""
+"""The slots that the options of an algorithm name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def places(names: Iterable[object], slots: Sequence[str], option: Subject, first
 
 
 class Groups(NamedTuple):
-    """Which vectors of slots of features are summed to one.
+    """The slots of features whose vectors are summed to one.
 
     Attributes:
         alone: places of the slots that keep a vector of their own.

@@ -84,8 +84,8 @@ class VectorsEntry:
 
 @dataclass(frozen=True)
 class SumsEntry:
-    """That a version's scores are sums over features, see Sums of algorithms/sums.py, so that readers do without its algorithm.
-    A version has none whose scores are more."""
+    """The sums over features that a version's scores are, see Sums of algorithms/sums.py, so that readers do without its
+    algorithm. A version whose scores are more has no such entry."""
 
     weights: str = ""
     vectors: str | None = None

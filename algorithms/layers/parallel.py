@@ -47,7 +47,7 @@ class Parallel(NamedTuple):
 
     @property
     def _layers(self) -> list[tuple[str, int, int, int, str]]:
-        """Of each layer its name, number, inputs, units and activation."""
+        """The name, number, inputs, units and activation of each layer."""
         widths = [self.inputs, *self.hidden, *([self.outputs] if self.outputs else [])]
         activations = [*self.activations, *(["linear"] if self.outputs else [])]
         pairs = zip(itertools.pairwise(widths), activations, strict=True)

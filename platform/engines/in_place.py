@@ -1,4 +1,4 @@
-"""Which columns of Parquet files a simple query reads as they are stored, the same on every engine."""
+"""Queries that read columns of Parquet files as they are stored, the same on every engine."""
 
 from __future__ import annotations
 

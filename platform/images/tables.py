@@ -1,4 +1,4 @@
-"""Which tables of a version are in which file of rows, and how its rows get there."""
+"""The files of rows of a version: the tables that each holds, and how rows get there."""
 
 from __future__ import annotations
 

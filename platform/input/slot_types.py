@@ -1,4 +1,4 @@
-"""Which kind of slot a column makes, and which types a role takes."""
+"""Types of columns: the kind of slot that each makes, and the types that a role takes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ OFFERED = "offered"
 
 
 class BatchId(NamedTuple):
-    """Which batch a push brings: the same after a replay, so that what is random, and what was counted, repeats.
+    """The batch that a push brings: the same after a replay, so that what is random, and what was counted, repeats.
 
     Attributes:
         epoch: of the driver; a later one shuts out the workers of a driver that died.

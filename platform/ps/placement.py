@@ -1,4 +1,4 @@
-"""Which shard holds a key, and how messages for all shards are cut into one for each and put together again."""
+"""Placement: the shard of each key, and the cutting of messages for all shards into one for each."""
 
 from __future__ import annotations
 

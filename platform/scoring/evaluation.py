@@ -109,7 +109,7 @@ class Evaluation:
 
     @property
     def places(self) -> list[int]:
-        """Which predictions are measured, of all."""
+        """The places of the predictions that are measured, among all."""
         if self._columns.classes is not None:
             return list(range(len(self._columns.classes.values)))
         return [self._columns.labels.index(label) for label in self._label]

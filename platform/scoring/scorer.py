@@ -41,7 +41,7 @@ AHEAD_CHUNKS = 1
 
 
 class Request(NamedTuple):
-    """Which rows to score, and what to give with their predictions; travels by pickle.
+    """The rows to score, and the columns to return with their predictions; travels by pickle.
 
     Attributes:
         inputs: the model's column -> the scan's.

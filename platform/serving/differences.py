@@ -1,4 +1,4 @@
-"""Which keys of rows differ between two encodings, as keys_of gives them."""
+"""The keys of rows that differ between two encodings, as keys_of gives them."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Monitor:
 
     @property
     def metrics(self) -> LabelMetrics:
-        """Of the first pass, in which every example is predicted before it is learned from."""
+        """The metrics of the first pass, in which every example is predicted before it is learned from."""
         return self.passes.first
 
     @property

@@ -138,7 +138,7 @@ def name_of(epoch: int, number: int) -> str:
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose checkpoints a folder has: a training of a version of a model of a warehouse."""
+    """The owner of the checkpoints in a folder: a training of a version of a model of a warehouse."""
 
     warehouse: str = ""
     model: str = ""

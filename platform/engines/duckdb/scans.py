@@ -1,4 +1,4 @@
-"""Which queries are read in place: row by row over Parquet files, directly, or through views and subqueries."""
+"""Queries that are read in place: row by row over Parquet files, directly, or through views and subqueries."""
 
 from __future__ import annotations
 

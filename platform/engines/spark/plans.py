@@ -1,4 +1,4 @@
-"""Which queries on Spark are read in place: queries that Spark's own optimizer reduces to columns of Parquet files.
+"""Queries on Spark that are read in place: those that Spark's own optimizer reduces to columns of Parquet files.
 
 Views, subqueries and WITH are gone from the optimized plan, so there are two plans by which a query can be read in place:
 

@@ -1,4 +1,4 @@
-"""Which statement a text is, and its parts. Queries inside are left as text at their place, for `dialect.parse`."""
+"""The statement that a text is, and its parts. Queries inside are left as text at their place, for `dialect.parse`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which slots have which vectors with ids, as WITH (vectors = (slot IN name)) says."""
+"""The binding of slots to vectors with ids, as WITH (vectors = (slot IN name)) says."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class RowPrograms:
 
     @cached_property
     def ended(self) -> Program | None:
-        """Which rows have ended; None where none ever does."""
+        """A mask of the rows that have ended; None where rows never end."""
         lead = self.lead
         return None if lead.chain.expire is None else Program(lambda given: lead.ended(lead.own(given)), lead.inputs)
 

@@ -132,7 +132,7 @@ class Programs:
 
     @cached_property
     def admission(self) -> Program | None:
-        """Of a later table with admission of its own: whether keys may start, from their rows in the first table."""
+        """Whether keys may start in a later table with its own admission, judged by their rows in the first table."""
         admit, first = self.chain.admit, self.first
         if admit is None or first is None:
             return None

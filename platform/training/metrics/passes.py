@@ -46,12 +46,12 @@ class PassMetrics:
 
     @property
     def first(self) -> LabelMetrics:
-        """Of the first pass."""
+        """The metrics of the first pass."""
         return self._passes[0]
 
     @property
     def latest(self) -> LabelMetrics:
-        """Of the newest pass."""
+        """The metrics of the newest pass."""
         return self._passes[self.newest]
 
     def add(self, pass_number: int, labels: Floats, predictions: Floats) -> None:

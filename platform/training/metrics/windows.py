@@ -74,7 +74,7 @@ class WindowPart(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Which window it is."""
+        """The pass, split and number of the window."""
         return self.pass_number, self.split, self.number
 
 
@@ -83,7 +83,7 @@ Learned = Callable[["Batch", Floats], None]
 
 
 class Schedule(NamedTuple):
-    """Which batches are in windows.
+    """The batches that are in windows.
 
     Attributes:
         evaluate: how often, and how long.

@@ -30,7 +30,7 @@ class TurnReport(NamedTuple):
 
     @property
     def turn(self) -> Turn:
-        """Which turn."""
+        """The turn that is reported on."""
         return Turn(self.pass_number, self.split)
 
 
