@@ -1,7 +1,6 @@
 """The manifest of a version: one JSON file beside its rows.
 
-A new field is one line in `Manifest`, with a default: older manifests are read with that default, and an older xpsql skips
-the fields that it does not know. FORMAT grows only when an older xpsql would misread what is written.
+A new field is one line in `Manifest`, with a default. FORMAT grows only when an older xpsql would misread what is written.
 """
 
 from __future__ import annotations
@@ -184,6 +183,7 @@ class Manifest:
         epoch: of the driver that trains it; RESUME counts on.
         once: the names under which it and its ancestors learned (WITH once), its own last.
         files: the files of its data, with their checksums; None before it is committed.
+        environment: versions of packages and what else the bits of a training depend on beside its rows.
         requires: what a reader must know beside this format, by name; docs/format.md has them.
         base: the previous version, whose rows this one's change (a delta); None where it has all rows.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
@@ -253,6 +253,7 @@ class Manifest:
     base: int | None = None
     error: str | None = None
     xpsql: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
     stream: str | None = None
     position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publish: Mapping[str, Any] | None = None

@@ -20,6 +20,7 @@ from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
 from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, slot_entries, summary
+from .environment import environment
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
@@ -190,6 +191,7 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         parent=plan.parent,
         publish=plan.publish._asdict() if plan.publish is not None else None,
         retain=plan.retain,
+        environment=environment(),
         once=before if name is None else (*(other for other in before if other != name), name),
     )
 

@@ -67,6 +67,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
         yield "features" if name == "rows" else name, getattr(manifest, name)
     yield from gate(manifest)
     yield from settings(manifest)
+    yield "environment", ", ".join(f"{name} {value}" for name, value in manifest.environment.items()) or None
     for name, value in manifest.metrics.items():
         yield f"metric {name}", value
     for name, value in manifest.evaluation.items():

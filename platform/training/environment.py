@@ -1,0 +1,29 @@
+"""The environment of a training: what its bits depend on beside its rows and its statement, kept in the manifest."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+from ...algorithms.layers import _lookups
+from ..ps import _native
+
+PACKAGES = ("jax", "jaxlib", "numpy", "duckdb", "pyarrow")
+
+
+@functools.cache
+def environment() -> dict[str, str]:
+    """Return versions of packages, checksums of the native modules (XXH3 of their bytes), and the processor's architecture.
+
+    XLA and the native modules choose code by the processor; XLA_FLAGS is what the user has set of it.
+    """
+    import xxhash
+
+    modules = {"native": _native, "lookups": _lookups}
+    found = {name: xxhash.xxh3_64_hexdigest(Path(str(module.__file__)).read_bytes()) for name, module in modules.items()}
+    packages = {name: version(name) for name in PACKAGES}
+    flags = {"xla_flags": os.environ["XLA_FLAGS"]} if os.environ.get("XLA_FLAGS") else {}
+    return {"python": platform.python_version(), **packages, **found, "cpu": platform.machine(), **flags}
