@@ -67,8 +67,8 @@ value without `multiLine`, files of bzip2, other encodings, and folders of one t
 A number in a JSON column of texts is the text that CAST gives it (`1e7` and `10000000.0` are `1.0E7`), in files, `from_json`,
 streams and requests alike; Spark's reader of JSON files keeps it as it is written. `window` takes no slide and is NULL of NULL,
 `convert_timezone` gives a TIMESTAMP, and the difference of two dates is an interval that can be compared, cast to INT, and
-asked for its DAY, but no column of a result. Patterns of times take y, M, L, d, D, H, h, m, s, S, a, G, X, x, Z, z, O and VV;
-those that are read also k and K, those that are written also E.
+asked for its DAY, but has no text and goes into no table. Patterns of times take y, M, L, d, D, H, h, m, s, S, a, G, X, x, Z,
+z, O and VV; those that are read also k and K, those that are written also E.
 """
 
 CLAUSE_HELP = {

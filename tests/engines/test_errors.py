@@ -36,6 +36,11 @@ CASES = [
     ("SELECT 1 + explode(array(a)) FROM clicks", "explode makes rows, so it stands alone", (1, 12, "explode")),
     ("SELECT inline(array(struct(a, user))) AS (b) FROM clicks", "makes 2 columns (a, user), got 1 names", (1, 8, "inline")),
     ("SELECT inline(usr) FROM clicks", "There is no column usr. Did you mean user?", (1, 15, "usr")),
+    (
+        "SELECT CAST(DATE'2024-01-05' - DATE'2024-01-01' AS STRING)",
+        "An interval has no text here. CAST it AS INT",
+        (1, 17, "2024-01-05"),
+    ),
     ("SELECT map()", "CAST(map() AS MAP<STRING, INT>)", None),
     ("INSERT INTO clicks (", "Expected a column, got end of statement.", (1, 21, "end of statement")),
     ("CREATE TABLE q ()", "The list of columns is empty", (1, 14, "q")),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from ....errors import StatementError
 from .calls import call, case, cast, filled, function, string
 from .kinds import INSTANT, child, names
 
@@ -81,7 +82,13 @@ def spark_try_cast(value: exp.Expr, source: DuckDBPyType | None, to: exp.DataTyp
 
 
 def string_of(value: exp.Expr, source: DuckDBPyType | None) -> exp.Expr:
-    """Return CAST(value AS STRING)."""
+    """Return CAST(value AS STRING).
+
+    Raises:
+        StatementError: of an interval, whose text would not be Spark's.
+    """
+    if source is not None and source.id == "interval":
+        raise StatementError("An interval has no text here. CAST it AS INT for its days, or use datediff(a, b).")
     if source is None or source.id not in ("list", "map", "struct"):
         if source is not None and source.id in PLAIN | {"date"}:
             return cast(value, "VARCHAR")
