@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .engines import ENGINES
 from .engines.base import INTERNAL
-from .engines.kind import EngineKind, Pending
+from .engines.kind import EngineKind, PendingEngine
 from .errors import ModelError, Position, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
 from .forks import check_process
 from .local import local_path
@@ -21,7 +21,7 @@ from .model import Model
 from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .result import Result
-from .sql.base import Parallel
+from .sql.base import TakesTasks
 from .sql.parameters import Parameters
 from .sql.query import Query
 from .sql.script import Step, parse_script, refusing_excess
@@ -52,7 +52,7 @@ class Session:
         closed: whether it was closed, and runs nothing more.
     """
 
-    def __init__(self, engine: Engine | Pending, models: Models, reporter: Reporter, resumes: bool = False) -> None:
+    def __init__(self, engine: Engine | PendingEngine, models: Models, reporter: Reporter, resumes: bool = False) -> None:
         self._engine = engine
         self.models = models
         self.reporter = reporter
@@ -63,7 +63,7 @@ class Session:
     @property
     def engine(self) -> Engine:
         """Runs queries."""
-        if isinstance(self._engine, Pending):
+        if isinstance(self._engine, PendingEngine):
             with explained():
                 self._engine = self._engine.open()
         return self._engine
@@ -104,10 +104,10 @@ class Session:
         """
         self.check_open()
         steps = parse_script(text, variables, parameters, self._engine.statements)
-        if isinstance(self._engine, Pending) and self._engine.room is not None:
+        if isinstance(self._engine, PendingEngine) and self._engine.room is not None:
             first = True
             for command, position, _ in steps:
-                if isinstance(command, Parallel):
+                if isinstance(command, TakesTasks):
                     with placing(position):
                         command.check_room(self, self._engine.room, first)
                 first = first and isinstance(command, Query)
@@ -164,7 +164,10 @@ class Session:
         except StatementError as error:
             from .engines.spark_sql.bad_values import located
 
-            if not isinstance(self._engine, Pending) and (placed := located(error, step.text.text, self._engine)) is not None:
+            if (
+                not isinstance(self._engine, PendingEngine)
+                and (placed := located(error, step.text.text, self._engine)) is not None
+            ):
                 raise placed.at(step.text.restated(placed.position)) from error.__cause__
             if error.position is None:
                 raise error.at(step.position) from error.__cause__
@@ -195,7 +198,9 @@ class Session:
         """Release what the engine holds; tables and models stay. Closing again does nothing."""
         if not self.closed:
             self.closed = True
-            if self._process == os.getpid() and not isinstance(self._engine, Pending):  # what a child closes is its parent's
+            if self._process == os.getpid() and not isinstance(
+                self._engine, PendingEngine
+            ):  # what a child closes is its parent's
                 self._engine.close()
 
     def __repr__(self) -> str:
@@ -272,7 +277,7 @@ def placing(position: Position) -> Iterator[None]:
         raise error if error.position is not None else error.at(position) from error.__cause__
 
 
-def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine | Pending:
+def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine | PendingEngine:
     """Open an engine by its name, on an object that one of them adopts, or, for None, the one that a session has by default;
     or leave that to the first statement that needs it.
 

@@ -17,7 +17,7 @@ def never(given: Collection[str]) -> bool:
     return False
 
 
-class Pending(NamedTuple):
+class PendingEngine(NamedTuple):
     """An engine that takes long to start, and is opened by the first statement that needs it.
 
     Attributes:
@@ -51,4 +51,4 @@ class EngineKind(NamedTuple, Generic[O]):
     prefers: Callable[[Collection[str]], bool] = never
     adopt: Callable[[object, Path], Engine] | None = None
     needs_pandas: bool = False
-    pend: Callable[[Path, O], Engine | Pending] | None = None
+    pend: Callable[[Path, O], Engine | PendingEngine] | None = None

@@ -33,7 +33,7 @@ class Command(Protocol):
 
 
 @runtime_checkable
-class Parallel(Command, Protocol):
+class TakesTasks(Command, Protocol):
     """A statement that runs in several tasks at once."""
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:

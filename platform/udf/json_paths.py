@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from .base import Computed
-from .json_values import Token, written
+from .json_values import NumberText, written
 
 STEP = re.compile(r"\.\s*([^.\[]+)|\['([^'?]+)'\]|\[([0-9]+|\*)\]")
 ANY = "*"
@@ -82,7 +82,7 @@ def part(text: str | None, path: str | None) -> str | None:
     if steps is None or text is None:
         return None
     try:
-        value = json.loads(text, parse_float=Token, object_pairs_hook=first)
+        value = json.loads(text, parse_float=NumberText, object_pairs_hook=first)
     except (ValueError, RecursionError):
         return None
     texts = [] if value is None else found(value, steps, RAW)

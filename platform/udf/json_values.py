@@ -53,12 +53,12 @@ def double_text(value: float) -> str:
     return f"{'-' if sign else ''}{digits[0]}.{tail}E{len(digits) - 1 + int(exponent)}"
 
 
-class Token(float):
+class NumberText(float):
     """A number with a fraction or an exponent, and how it was written."""
 
     written: str
 
-    def __new__(cls, written: str) -> Token:
+    def __new__(cls, written: str) -> NumberText:
         made = super().__new__(cls, written)
         made.written = written
         return made
@@ -139,7 +139,7 @@ def is_a(shape: Shape, names: Collection[str]) -> bool:
 def rewritten(text: str, fields: dict[str, Shape], strict: bool) -> str:
     """Return a JSON object with its fields in forms that DuckDB reads as Spark does; what is no object stays as it is."""
     try:
-        found = json.loads(text, parse_float=Token, parse_constant=Token)
+        found = json.loads(text, parse_float=NumberText, parse_constant=NumberText)
     except (ValueError, RecursionError):
         return text
     if not isinstance(found, dict):
@@ -234,7 +234,7 @@ def of_real(value: Any, shape: str, strict: bool) -> float | int | str:
 
 def of_decimal(value: Any, shape: str, strict: bool) -> str:
     precision, scale = map(int, shape[shape.index("(") + 1 : -1].split(","))
-    text = value.written if isinstance(value, Token) else value.replace(",", "") if isinstance(value, str) else str(value)
+    text = value.written if isinstance(value, NumberText) else value.replace(",", "") if isinstance(value, str) else str(value)
     if isinstance(value, bool | list | dict) or not NUMBER.fullmatch(text) or (strict and text.strip() != text):
         raise MisfitError
     context = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)

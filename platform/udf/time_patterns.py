@@ -82,7 +82,7 @@ RANGES = {
 }
 
 
-class Reading(NamedTuple):
+class PatternReading(NamedTuple):
     """A pattern to read by: the texts that it matches, and the field of each group."""
 
     matches: re.Pattern[str]
@@ -90,7 +90,7 @@ class Reading(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def reading_of(pattern: str) -> Reading | None:
+def reading_of(pattern: str) -> PatternReading | None:
     """Return how texts are read by a pattern; None for one that has a letter, or a number of them, by which none are read."""
     parts, fields = [], []
     for found in PIECES.finditer(pattern):
@@ -106,7 +106,7 @@ def reading_of(pattern: str) -> Reading | None:
         else:
             return None
     try:
-        return Reading(re.compile("".join(parts), re.ASCII | re.IGNORECASE), tuple(fields))
+        return PatternReading(re.compile("".join(parts), re.ASCII | re.IGNORECASE), tuple(fields))
     except re.error:
         return None
 

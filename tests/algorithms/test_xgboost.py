@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import xpsql
 from tests.notes import Notes
 from tests.training.log import session, write
-from xpsql.platform.errors import ModelError, OptionError, StatementError, TrainingError
+from xpsql.platform.errors import ModelError, OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
 
 __all__ = ["session"]
@@ -188,7 +188,7 @@ def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tm
 
 def test_weights_of_0_throughout_are_reported(session: xpsql.Session, log: Log) -> None:
     statement = TRAIN.format(log.path).replace("AS SELECT *", "WEIGHT w AS SELECT *, 0 AS w")
-    with pytest.raises(TrainingError, match="WEIGHT must not be 0 throughout") as raised:
+    with pytest.raises(StatementError, match="WEIGHT w is 0 in all rows") as raised:
         session.sql(statement)
     assert "\n" not in str(raised.value)
 

@@ -19,9 +19,9 @@ import pytest
 import xpsql
 from tests.training.log import log, session, write
 from xpsql import algorithms
-from xpsql.algorithms.base import Algorithm, Inputs, Layout
+from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
 from xpsql.algorithms.linear.scores import linear_scores
-from xpsql.algorithms.losses import logloss
+from xpsql.algorithms.losses import Loss, logloss
 from xpsql.platform.errors import StatementError
 from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
@@ -59,9 +59,7 @@ def tower(options: TowerOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         (TableSpec("weights", 1),),
         optimizer,
-        scores,
-        link=jax.nn.sigmoid,
-        loss=logloss,
+        Online(Supervised(scores, Loss(logloss, jax.nn.sigmoid))),
         dense=(DenseSpec("kernel", (width, options.width), kernel), DenseSpec("output", (options.width, 1))),
         dense_optimizer=lambda: optax.sgd(0.1, 0.9) if options.momentum else optax.adam(0.01),
     )

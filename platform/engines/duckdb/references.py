@@ -9,7 +9,6 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ...spark_types import type_words
-from ..conditions import Origin, all_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -50,6 +49,10 @@ def condition_of(select: exp.Expr, stored: pa.Schema) -> pc.Expression | None:
     """
     types = {field.name: type_words(plain_type(field.type)) for field in stored}
     conditions, _ = filters(select, types)
+    if not conditions:
+        return None
+    from ..conditions import all_of
+
     return all_of(conditions)
 
 
@@ -75,6 +78,8 @@ def filters(select: exp.Expr, types: dict[str, str]) -> tuple[list[pc.Expression
         names = [column.name for column in alias.columns]
         below = dict(zip(names, below.values(), strict=True)) if len(names) == len(below) else {}
     if (where := select.args.get("where")) is not None:
+        from ..conditions import Origin  # brings Arrow's functions, which a query without a filter does without
+
         own = {name.lower(): source for name, source in below.items() if source is not None}
         kinds = {name: types[source] for name, source in own.items()}
         found = found + Origin(origin.alias_or_name, own, kinds).necessary(where.this)

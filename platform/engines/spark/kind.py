@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...options import option
-from ..kind import EngineKind, Pending
+from ..kind import EngineKind, PendingEngine
 from .environment import SUBMITTED
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def open_spark(warehouse: Path, options: SparkOptions) -> Engine:
     return SparkEngine(spark, warehouse, own)
 
 
-def pend_spark(warehouse: Path, options: SparkOptions) -> Engine | Pending:
+def pend_spark(warehouse: Path, options: SparkOptions) -> Engine | PendingEngine:
     """Leave the start of Spark to the first statement that needs it; where it runs already, or spark-submit has begun it, the
     engine is opened at once."""
     from .start import check_startable, runs_here
@@ -45,7 +45,7 @@ def pend_spark(warehouse: Path, options: SparkOptions) -> Engine | Pending:
     from .room import ToldRoom
 
     room = ToldRoom(options.master or "local[*]", options.conf or {})
-    return Pending(SparkEngine.name, SparkEngine.statements, room, lambda: open_spark(warehouse, options))
+    return PendingEngine(SparkEngine.name, SparkEngine.statements, room, lambda: open_spark(warehouse, options))
 
 
 def adopt_session(session: object, warehouse: Path) -> Engine:

@@ -80,7 +80,7 @@ class Continue:
         return done
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
-        """See Parallel; its parent says the rest of its settings, and may be another one after a statement before it."""
+        """See TakesTasks; its parent says the rest of its settings, and may be another one after a statement before it."""
         if not context.resumes and self.name is None and self.stream is None:  # else it may learn nothing
             self.check_places(context, room, first)
 
@@ -189,7 +189,7 @@ class Continue:
 
     def using(self, manifest: Manifest) -> clauses.Given:
         """Return the parent's algorithm with the options that USING changes."""
-        name, options = manifest.algorithm.name, written(manifest.algorithm.options)
+        name, options = manifest.algorithm.name, written(options_in(manifest))
         given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
         if given.name.value.lower() != name:
             raise StatementError(
@@ -207,7 +207,7 @@ class ExplainContinue:
     fast: bool
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
-        """See Parallel."""
+        """See TakesTasks."""
         self.training.check_places(context, room, first)
 
     def run(self, context: StatementContext) -> pa.Table:

@@ -67,7 +67,7 @@ class Train:
                 return train(plan, context.engine, context.models, context.reporter)
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
-        """See Parallel; where it may learn nothing, or go on with the tasks of another start, nothing is said."""
+        """See TakesTasks; where it may learn nothing, or go on with the tasks of another start, nothing is said."""
         if not (context.resumes or self.if_not_exists or self.plan.settings.once is not None):
             self.check_places(room)
 
@@ -93,7 +93,7 @@ class ExplainTrain:
     fast: bool
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
-        """See Parallel."""
+        """See TakesTasks."""
         self.train.check_places(room)
 
     def run(self, context: StatementContext) -> pa.Table:

@@ -11,7 +11,7 @@ from ....errors import StatementError
 from ....spark_types import quoted
 from ....udf.csv_text import cells_of, rows_of
 from ..translation import make_macros
-from .csv_syntax import Scan, Syntax, whole_lines
+from .csv_syntax import Syntax, SyntaxScan, whole_lines
 from .csv_types import cast_of, inferred
 from .paths import Listing, literal
 
@@ -92,7 +92,7 @@ def csv_sql(
         StatementError: an option's value is none that it takes, or files cannot be read with these options.
     """
     dialect = Dialect.of(options)
-    scan = Scan(dialect.separator, dialect.quote, dialect.escape, dialect.comment, dialect.encoding)
+    scan = SyntaxScan(dialect.separator, dialect.quote, dialect.escape, dialect.comment, dialect.encoding)
     for file in found.files:
         scan.read(file)
     check_quotes(scan.found, dialect)

@@ -55,7 +55,7 @@ class Syntax:
         return self.misplaced or (self.escapes and self.others)
 
 
-class Scan:
+class SyntaxScan:
     """Finds the syntax of files, of all their bytes: what is rare decides how all are read.
 
     Args:
