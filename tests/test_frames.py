@@ -232,8 +232,9 @@ def test_models_versions_and_options_are_tables(trained: xpsql.Session) -> None:
 def test_a_scorer_is_kept_for_a_version_and_not_for_one_of_its_number(trained: xpsql.Session) -> None:
     scorers = Scorers()
     version = trained.models.version("m")
-    assert scorers.of(version) is scorers.of(trained.models.version("m"))
+    kept = scorers.of(version)
+    assert kept is scorers.of(trained.models.version("m"))
     before = trained.model("m").predict(LOG.head(1)).fetchall()
     trained.sql("DROP MODEL m; TRAIN MODEL m USING xftrl LABEL click AS SELECT 1 - click AS click, user, price FROM log")
-    assert scorers.of(trained.models.version("m")) is not scorers.of(version)
+    assert scorers.of(trained.models.version("m")) is not kept
     assert trained.model("m").predict(LOG.head(1)).fetchall() != before

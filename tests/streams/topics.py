@@ -13,7 +13,7 @@ from tests.training.log import log
 SCHEMA = "label INT, ts TIMESTAMP, user STRING, item BIGINT, price DOUBLE"
 POISON = [
     *(b"no JSON", b"[1]", b"null", b"", None, b"\xff{}"),
-    *(b'{"label": "one"}', b'{"label": 1, "ts": 1767261600}', b'{"label": 1'),
+    *(b'{"label": "one"}', b'{"label": 1, "ts": "noon"}', b'{"label": 1'),
 ]
 """Values that are no rows."""
 

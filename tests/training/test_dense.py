@@ -59,7 +59,7 @@ def tower(options: TowerOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         (TableSpec("weights", 1),),
         optimizer,
-        Online(Supervised(scores, Loss(logloss, jax.nn.sigmoid))),
+        Online(Supervised(scores, Loss(logloss, jax.nn.sigmoid, classifier=True))),
         dense=(DenseSpec("kernel", (width, options.width), kernel), DenseSpec("output", (options.width, 1))),
         dense_optimizer=lambda: optax.sgd(0.1, 0.9) if options.momentum else optax.adam(0.01),
     )
