@@ -121,6 +121,12 @@ class Draft(VersionFiles):
                     (link_tree if kept else Path.rename)(written.folder / name, self.folder / name)
             clear(self.saved)
 
+    def make_durable(self, written: VersionFiles) -> None:
+        """Wait until a folder of `best` is on the disk: a checkpoint that knows of it is worth nothing without it."""
+        with storing(written.folder):
+            sync_tree(written.folder)
+            sync_names(written.folder.parent, self.folder)
+
     def clear_best(self, stays: Callable[[int], bool]) -> None:
         """Remove the rows of passes that cannot become the version's any more."""
         with storing(self.folder):

@@ -137,6 +137,7 @@ def keep_pass(
         assert prepared.tree is not None
         write_tree(files.tree, prepared.tree.stored)
         stays.add(int(prepared.round.begins.folder.name))
+    draft.make_durable(files)
     monitor.kept = KeptPass(number, held)
     if monitor.checkpointed(checkpointer):
         draft.clear_best(stays.__contains__)

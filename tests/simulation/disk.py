@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.simulation.world import World
 
-CALLS = ("rename", "replace", "unlink", "remove", "rmdir", "mkdir", "fsync", "pwrite", "ftruncate")
+CALLS = ("rename", "replace", "unlink", "remove", "rmdir", "mkdir", "link", "fsync", "pwrite", "ftruncate")
 FLAGS = os.O_WRONLY | os.O_RDWR
 
 
@@ -37,6 +37,7 @@ class Disk:
         self.failing: tuple[int, int] | None = None
         self._names: dict[int, dict[str, int]] = {}
         self._contents: dict[int, bytes] = {}
+        self._linked: set[int] = set()  # files that were given a second name
         self._real = {name: getattr(os, name) for name in (*CALLS, "open", "close")}
         self._io_open = io.open
         self.settle()
@@ -96,6 +97,8 @@ class Disk:
             if not self._world.inside:
                 return real(*args, **named)
             self.happens(name)
+            if name == "link":
+                self._linked.add(Path(args[0]).stat().st_ino)
             if name != "fsync":
                 return real(*args, **named)
             self._synced(args[0])
@@ -162,7 +165,8 @@ class Disk:
             else:
                 contents[inode] = synced_bytes if kept == "synced" else torn(now_bytes, synced_bytes, random.random())
         fresh = self._root.with_name(self._root.name + ".new")
-        build(fresh, self._root.stat().st_ino, left, contents, set())
+        build(fresh, self._root.stat().st_ino, left, contents, set(), self._linked)
+        self._linked = set()
         shutil.rmtree(self._root)
         fresh.rename(self._root)
         self.settle()
@@ -182,15 +186,22 @@ def torn(written: bytes, synced: bytes, share: float) -> bytes:
     return written[:stop] + bytes(0 if share < 0.5 else len(written) - stop)
 
 
-def build(path: Path, inode: int, names: dict[int, dict[str, int]], contents: dict[int, bytes], seen: set[int]) -> None:
-    """Make a folder with all in it; what stands twice is made once."""
+def build(
+    path: Path,
+    inode: int,
+    names: dict[int, dict[str, int]],
+    contents: dict[int, bytes],
+    seen: set[int],
+    linked: set[int],
+) -> None:
+    """Make a folder with all in it; what stands twice is made once, but for files that were linked."""
     path.mkdir()
     for name, one in names.get(inode, {}).items():
-        if one in seen:
+        if one in seen and one not in linked:
             continue
         seen.add(one)
         if one in names:
-            build(path / name, one, names, contents, seen)
+            build(path / name, one, names, contents, seen, linked)
         else:
             (path / name).write_bytes(contents.get(one, b""))
 

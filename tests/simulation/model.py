@@ -24,11 +24,13 @@ from xpsql.platform.ps.rows.reference import DictRows
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.table import Table
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
-from xpsql.platform.training.metrics.metrics import Targets
+from xpsql.platform.training.metrics.metrics import LabelMetrics, Tally, Targets
+from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online.step import Learned
 from xpsql.platform.training.online.worker import Worker
 from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.plan import Settings
+from xpsql.platform.training.validation import Pull
 from xpsql.warehouse.manifest import RowGroup, TableEntry
 
 TABLE = "weights"
@@ -116,12 +118,15 @@ class LogPrepared:
     """What the driver and workers know; see Prepared."""
 
     counts_by_pass = False
-    hold_out = schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
+    rebuilds = first_pass = 0
+    schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
     baseline = ()
     batch_size = EXAMPLES
 
-    def __init__(self, log: Log, settings: Settings, pause: Callable[[], None]) -> None:
-        self.log = log
+    def __init__(self, log: Log, settings: Settings, pause: Callable[[], None], best: int | None = None) -> None:
+        self.log, self.best = log, best
+        self.hold_out = None if best is None else log
+        self.monitor: Monitor | None = None
         self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None, pause=None, begins=None)
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
@@ -149,6 +154,30 @@ def splits_of(log: Log) -> tuple[RowGroup, ...]:
     return tuple(
         RowGroup("log.parquet", 1, 1, number, sum(batch.examples for batch in split)) for number, split in enumerate(log.splits)
     )
+
+
+class LogValidator:
+    """A validator by which the pass `best` of a training is the best one; see Validator.
+
+    It pulls the rows of a batch, as one does that scores rows held out, so that it may find a shard lost.
+    """
+
+    def __init__(self, prepared: LogPrepared, rows: Log) -> None:
+        assert prepared.monitor is not None
+        self._validations, self._best, self._batch = prepared.monitor.validations, prepared.best or 0, rows.splits[0][0]
+
+    def measure(self, metrics: Callable[[], LabelMetrics], pulls: Sequence[Pull]) -> tuple[Tally, ...]:
+        """Return tallies whose loss grows with the distance from the best pass."""
+        pulls[0](self._batch.keys, self._batch.size)
+        found = metrics()
+        certainty = np.full((1, 1), 1 / (2 + abs(len(self._validations.passes) - self._best)), np.float32)
+        found.add(np.ones((1, 1), np.float32), certainty)
+        return found.tallies()
+
+
+def passes_of(passes: int, best: int | None) -> tuple[int, int]:
+    """Return how many passes a training learns that stops after one without gain, and how many its version has."""
+    return (passes, passes) if best is None else (min(best + 2, passes), min(best + 1, passes))
 
 
 class LogWorker(Worker):
@@ -276,18 +305,31 @@ def counted(log: Log, passes: int) -> dict[int, tuple[int, int, int]]:
     return found
 
 
-def learned_in_step(log: Log, passes: int, workers: int) -> dict[int, float]:
-    """Return the weights where workers make each step together, and pushes are applied in their order."""
+def learned_in_step(log: Log, passes: int, workers: int, of: int, by_pass: bool) -> dict[int, float]:
+    """Return the weights where workers make each step together, and pushes are applied in their order.
+
+    Args:
+        of: passes that are dealt.
+        by_pass: a pass begins when the one before is over.
+    """
+    turns = turns_of(len(log.splits), of)
+    own = [[turn for turn in turns[r::workers] if turn.pass_number < passes] for r in range(workers)]
+    parts = [[[t for t in mine if t.pass_number == n] for mine in own] for n in range(passes)] if by_pass else [own]
     weights: dict[int, np.float32] = {}
-    turns = turns_of(len(log.splits), passes)
-    streams = [[batch for turn in turns[r::workers] for batch in log.splits[turn.split]] for r in range(workers)]
+    for part in parts:
+        step_together(log, part, weights)
+    return {key: float(w) for key, w in weights.items()}
+
+
+def step_together(log: Log, turns: Sequence[Sequence[Turn]], weights: dict[int, np.float32]) -> None:
+    """Learn from the turns of each worker, one batch of each at a time."""
+    streams = [[batch for turn in mine for batch in log.splits[turn.split]] for mine in turns]
     for step in range(max(map(len, streams))):
         batches = [stream[step] for stream in streams if step < len(stream)]
         gradients = [step_of(batch, array_of(weights, batch))[0] for batch in batches]
         for batch, gradient in zip(batches, gradients, strict=True):
             after = moved(array_of(weights, batch), gradient)
-            weights |= dict(zip(batch.keys.tolist(), after, strict=True))
-    return {key: float(w) for key, w in weights.items()}
+            weights.update(zip(batch.keys.tolist(), after, strict=True))
 
 
 def array_of(weights: Mapping[int, np.float32], batch: Batch) -> Floats:

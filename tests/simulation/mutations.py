@@ -78,11 +78,17 @@ def turn_of_two() -> Iterator[Stand]:
     yield Dealer, "hand_over", hand_over
 
 
+def best_pass_taken() -> Iterator[Stand]:
+    """A version takes the rows of its best pass away from where a training that is killed before the commit looks for them."""
+    yield draft, "link_tree", lambda source, target: source.rename(target)
+
+
 MUTATIONS: dict[str, Callable[[], Iterator[Stand]]] = {
     made.__name__.replace("_", " "): made
     for made in (
         no_duplicate_check,
         forgotten_watermark,
+        best_pass_taken,
         commit_before_sync,
         early_loss_is_none,
         foreign_removal,

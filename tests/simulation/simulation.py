@@ -19,13 +19,14 @@ from tests.simulation.threads import simulated
 from tests.simulation.world import Process, StuckError, World
 from xpsql.platform.errors import XpsqlError
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training import validation
 from xpsql.platform.training.metrics.metrics import weight_range
 from xpsql.platform.training.monitor import Monitor
-from xpsql.platform.training.online import local
+from xpsql.platform.training.online import local, strategy
 from xpsql.platform.training.parallelism import Places, in_step
 from xpsql.platform.training.plan import Settings
 from xpsql.platform.training.tasks import driver as driving
-from xpsql.platform.training.tasks import handover, job, learn, shard_task, worker_task
+from xpsql.platform.training.tasks import handover, job, shard_task, worker_task
 from xpsql.platform.typed import fields_of
 from xpsql.warehouse.manifest import Manifest, PartEntry
 from xpsql.warehouse.models import Models
@@ -47,6 +48,7 @@ class Config(NamedTuple):
         ahead: pulls of a worker under way while it computes.
         batch_seconds: that a worker takes to read a batch.
         slowness: so many times as long takes the first.
+        best: the pass that is the best by rows held out, and is kept; None: the last one is.
     """
 
     log: int
@@ -63,6 +65,7 @@ class Config(NamedTuple):
     ahead: int
     batch_seconds: float
     slowness: int
+    best: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -114,7 +117,10 @@ def config_of(world: World) -> Config:
         ahead=random.choice((0, 1, 2)) if sync == "asp" and workers > 1 else 0,
         batch_seconds=random.choice((0.0, 0.0, 0.1)),
         slowness=random.choice((1, 4)),
+        best=random.choice((None, None, 0, 1)),
     )
+    if config.best is not None:
+        config = config._replace(passes=random.randint(1, 4))
     return config._replace(sync="hybrid", repeats=0.0) if sync == "asp" and config.log % 3 == 0 else config
 
 
@@ -217,7 +223,7 @@ class Simulation:
             checkpoint_seconds=config.checkpoint_seconds,
             checkpoint_path=str(self._shared) if config.beside else None,
         )
-        prepared: Any = model.LogPrepared(self.log, settings, lambda: self.world.step("read"))
+        prepared: Any = model.LogPrepared(self.log, settings, lambda: self.world.step("read"), config.best)
         try:
             versions = models.present("m")
             interrupted = any(one.manifest.status == "interrupted" and one.manifest.begun for one in versions)
@@ -227,15 +233,16 @@ class Simulation:
             with models.resume("m") if interrupted else models.begin("m", manifest) as draft:
                 if not interrupted:
                     draft.record(dataclasses.replace(draft.manifest, splits=prepared.splits))
-                monitor = Monitor(prepared.targets, draft, Notes(self.world), False)
-                if config.tasks:
-                    tasks = SimulatedTasks(self.world, driver)
+                monitor = Monitor(prepared.targets, draft, Notes(self.world), False, None if config.best is None else 1)
+                prepared.monitor = monitor
+                tasks = SimulatedTasks(self.world, driver) if config.tasks else None
+                if tasks is not None:
                     driver.deaths.append(lambda: self._orphaned(tasks))
                     self._processes = tasks.processes
-                    held = learn.learn_on(tasks, prepared, draft, monitor)
-                else:
-                    held = local.learn_here(prepared, draft, monitor)
+                held = strategy.learn(prepared, tasks, draft, monitor)
                 assert weight_range(held.saved.min_weight, held.saved.max_weight)
+                newest = monitor.passes.latest.first.examples
+                assert newest == self.log.examples, f"the newest pass has {newest} examples, of {self.log.examples}"
                 draft.commit(dataclasses.replace(draft.manifest, rows=held.saved.rows, examples=monitor.passes.examples))
             self._returned = True
         except XpsqlError as error:
@@ -260,6 +267,7 @@ class Simulation:
         yield driving, "SOCKETS", self._network
         yield local, "new_shard", model.new_shard
         yield local, "Worker", model.LogWorker
+        yield validation, "Validator", self._validator_of
         yield local, "share_work", lambda threads: None
         made = Storage.__init__
 
@@ -268,6 +276,9 @@ class Simulation:
             storage.files = Files(storage.files, self._disk)  # type: ignore[assignment]
 
         yield Storage, "__init__", init
+
+    def _validator_of(self, prepared: Any, rows: Any) -> model.LogValidator:
+        return model.LogValidator(prepared, rows)
 
     def _prepared_of(self, job: Any) -> Any:
         return model.LogPrepared(self.log, job.input.plan.settings, self._read)
@@ -328,16 +339,17 @@ class Simulation:
         for part in version.everything():
             part.check()
         rows = model.rows_of(list(version.rows(model.TABLE)))
-        wanted = model.counted(self.log, config.passes)
+        learned, kept = model.passes_of(config.passes, config.best)
+        wanted = model.counted(self.log, kept)
         found = {key: (row.count, row.shows, row.clicks) for key, row in rows.items()}
         if wrong := [key for key in sorted(wanted.keys() | found.keys()) if found.get(key) != wanted.get(key)]:
             first = f"key {wrong[0]} has {found.get(wrong[0])}, of {wanted.get(wrong[0])}"
             mistakes.append(f"count, shows and clicks of {len(wrong)} keys are not the data's: {first}")
         if config.sync == "bsp" or config.workers == 1:
-            weights = model.learned_in_step(self.log, config.passes, config.workers)
+            weights = model.learned_in_step(self.log, kept, config.workers, config.passes, config.best is not None)
             if {key: row.w for key, row in rows.items()} != weights:
                 mistakes.append("weights differ from an undisturbed training's")
-        examples = self.log.examples * config.passes
+        examples = self.log.examples * learned
         if version.manifest.examples != examples:
             mistakes.append(f"{version.manifest.examples} examples are counted, of {examples}")
 

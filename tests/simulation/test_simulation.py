@@ -13,7 +13,7 @@ from tests.simulation.simulation import Config, Simulation
 from xpsql.platform.errors import ModelError
 from xpsql.platform.training.monitor import Monitor
 
-SEEDS, AT_ONCE, MOST_TO_FIND = 500, 100, 60
+SEEDS, AT_ONCE, MOST_TO_FIND = 500, 100, 200
 CALM = Config(
     log=1,
     splits=1,
