@@ -8,7 +8,7 @@ options and the layout of a model's slots.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
@@ -18,9 +18,10 @@ from .augments.negatives import Negatives
 from .augments.pairs import Pairs
 from .augments.sampling import Sampling
 from .inputs import Inputs, Layout
-from .learns import Losses, Match, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
+from .learns import Labels, Losses, Match, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
 from .sums import Sums
+from .traits import Intercept, Sizing, Traits
 from .trees import TreeSearch
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "AtOnce",
     "Augment",
     "Inputs",
+    "Intercept",
     "Layout",
     "Losses",
     "Match",
@@ -45,9 +47,11 @@ __all__ = [
     "Positive",
     "Sampling",
     "Scores",
+    "Sizing",
     "Solved",
     "Sums",
     "Supervised",
+    "Traits",
     "Unlabelled",
     "Unsupervised",
 ]
@@ -73,28 +77,12 @@ class Algorithm:
             first has rows for keys that the first one has, and where its own operators admit them: admit(information > x) gives
             a feature a second, longer vector once it has enough information.
         outputs: what ML.PREDICT gives beside the predictions, by name: predicted_<name>. One without labels has some.
-        match: the outputs whose inner product scores an item for a query, so that ML.RECOMMEND computes each once; None: items
-            are scored by predictions.
-        tree: how it finds items in a tree; None: it has no tree.
-        intercept: a feature that every example has, slot "(intercept)". That of a new model can begin at the baseline of the
-            loss, in the first table, whose rows then have an element for each label.
-        begins_at_mean: it begins there where the statement does not say, at the mean label of the input; else at 0, but where
-            labels of one kind are rare.
-        multi_label: it learns several labels at once, num_labels of them.
-        chained: a label can be 1 only where the one before it is, and its element of the intercept is its score given that one.
-        logarithmic: it takes continuous slots on a logarithmic scale, sign(x) log(1 + |x|), standardised there.
-        statistics: of rows that its functions see as `Inputs.statistics`: count, updates, shows, clicks, and age, the examples
-            since the first with the feature; of the first table.
-        sums: how its scores are sums over features, as `learns` has them; None where they are more than that.
-        large_batches: a long log may be learned in larger batches without loss of accuracy, where the statement does not say.
-        least_batch: examples per update of a short log, at least, where the statement does not say.
-        least_examples: learned from a short log, at least, in as many passes, where the statement does not say.
-        compact: its functions see slots by way of the look-ups and poolings of `algorithms/layers` alone, so that what
-            neighbouring examples have in common may come once, see `Inputs.group`.
-        begins: the tables in which the intercept begins at the baseline, each with that of one label; empty: the first table,
-            with the elements of all labels.
+        items: how items are found: by the inner product of two outputs, so that ML.RECOMMEND computes each once, or in a tree;
+            None: they are scored by predictions.
+        intercept: a feature that every example has; None: it has none.
+        sizing: how many examples it learns from where the statement does not say.
+        traits: what it takes, and how its functions see it.
         sides: the networks over vectors with ids, one for each of `Layout.sides`.
-        outside: the package that its functions call where JAX cannot look, so that no graph can be made of them; "" for none.
     """
 
     tables: tuple[TableSpec, ...]
@@ -104,22 +92,43 @@ class Algorithm:
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
     outputs: Mapping[str, Output] = field(default_factory=dict)
-    match: Match | None = None
-    tree: TreeSearch | None = None
-    intercept: bool = True
-    begins_at_mean: bool = False
-    multi_label: bool = False
-    chained: bool = False
-    logarithmic: bool = False
-    statistics: tuple[str, ...] = ()
-    sums: Sums | None = None
-    large_batches: bool = False
-    least_batch: int = 1
-    least_examples: int = 0
-    compact: bool = False
-    begins: tuple[str, ...] = ()
+    items: Match | TreeSearch | None = None
+    intercept: Intercept | None = field(default_factory=Intercept)
+    sizing: Sizing = field(default_factory=Sizing)
+    traits: Traits = field(default_factory=Traits)
     sides: tuple[SideNetwork, ...] = ()
-    outside: str = ""
+
+    @property
+    def match(self) -> Match | None:
+        """The outputs whose inner product scores an item for a query, if it finds items so."""
+        return self.items if isinstance(self.items, Match) else None
+
+    @property
+    def tree(self) -> TreeSearch | None:
+        """The tree in which it finds items, if it has one."""
+        return self.items if isinstance(self.items, TreeSearch) else None
+
+    @property
+    def labels(self) -> Labels:
+        """How many labels it learns, and how they hang together."""
+        return "one" if self.supervised is None else self.supervised.labels
+
+    @property
+    def sums(self) -> Sums | None:
+        """How its scores are sums over features; None where they are more than that."""
+        return None if self.supervised is None else self.supervised.sums
+
+    @property
+    def supervised(self) -> Supervised | None:
+        """The objective over rows where it learns to predict labels from rows."""
+        if isinstance(self.learns, Packaged) or isinstance(self.learns.goal, Unsupervised):
+            return None
+        return self.learns.goal
+
+    def with_goal(self, goal: Supervised) -> Algorithm:
+        """Return the same with another objective over rows."""
+        assert not isinstance(self.learns, Packaged)
+        return replace(self, learns=self.learns._replace(goal=goal))
 
     @property
     def goal(self) -> Supervised | Unsupervised:
@@ -131,8 +140,8 @@ class Algorithm:
     @property
     def scores(self) -> Scores:
         """The scores of an algorithm that learns to predict labels, from rows."""
-        assert isinstance(self.goal, Supervised)
-        return self.goal.scores
+        assert self.supervised is not None
+        return self.supervised.scores
 
     @property
     def loss(self) -> Loss | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 
@@ -13,6 +13,7 @@ from .inputs import Inputs
 from .learner import Learner
 from .losses import Loss
 from .solver import Solve
+from .sums import Sums
 
 Parameters = Mapping[str, jax.Array]
 """By name: the rows of a table, float32[n, dim], and dense parameters."""
@@ -23,6 +24,8 @@ Scores = Callable[[Parameters, Inputs], jax.Array]
 Losses = Callable[[Parameters, Inputs], tuple[jax.Array, jax.Array | None]]
 """(parameters, inputs) -> what is minimised, float32[batch, num_labels or 1], and scores of that shape, or None; both of each
 example, whose weight the training multiplies with."""
+
+Labels = Literal["one", "several", "chain"]
 
 Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -35,11 +38,16 @@ class Supervised(NamedTuple):
         loss: of scores and labels; its link makes scores predictions.
         objective: what is minimised in place of that loss, where more than scores have a part in it: auxiliary losses, examples
             that are contrasted with each other. The scores that it returns equal `scores`; None: they are computed separately.
+        labels: "one", "several" at once, num_labels of them, or a "chain" of several, where a label can be 1 only where the one
+            before it is, and its element of the intercept is its score given that one.
+        sums: how the scores are sums over features; None where they are more than that.
     """
 
     scores: Scores
     loss: Loss
     objective: Losses | None = None
+    labels: Labels = "one"
+    sums: Sums | None = None
 
     def losses(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         """Return what is minimised, and the scores."""
@@ -56,7 +64,8 @@ class Supervised(NamedTuple):
     def guarded(self, guard: Guard) -> Supervised:
         """Return the same with its functions guarded."""
         objective = None if self.objective is None else guard(self.objective)
-        return Supervised(guard(self.scores), self.loss._replace(value=guard(self.loss.value)), objective)
+        loss = self.loss._replace(value=guard(self.loss.value))
+        return self._replace(scores=guard(self.scores), loss=loss, objective=objective)
 
 
 class Unsupervised(NamedTuple):

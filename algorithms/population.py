@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from ..platform.operators.base import Operator, TableSpec
 from ..platform.options import Part
-from .base import Algorithm, Inputs, Layout, Online, Supervised
+from .base import Algorithm, Inputs, Layout, Online, Supervised, Traits
 from .learns import Parameters
 from .losses import Loss
 
@@ -63,20 +63,15 @@ def population(options: PopulationOptions, layout: Layout) -> Algorithm:
             axis=1,
         )
 
-    first = made[0]
+    first, begins = made[0], tuple(named(candidate.tables[0], n).name for n, candidate in enumerate(made))
     return Algorithm(
         tables=tables,
         optimizer=optimizer,
-        learns=Online(Supervised(scores, loss_of_all(made))),
+        learns=Online(Supervised(scores, loss_of_all(made), labels="several")),
         operators=operators,
-        intercept=first.intercept,
-        begins_at_mean=first.begins_at_mean,
-        multi_label=True,
-        large_batches=first.large_batches,
-        least_batch=first.least_batch,
-        least_examples=first.least_examples,
-        compact=first.compact,
-        begins=tuple(named(candidate.tables[0], n).name for n, candidate in enumerate(made)),
+        intercept=first.intercept and first.intercept._replace(tables=begins),
+        sizing=first.sizing,
+        traits=Traits(compact=first.traits.compact),
     )
 
 

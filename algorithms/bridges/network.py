@@ -17,7 +17,7 @@ from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, Value, option, written_name
 from ...platform.trust import TRUST, digest
-from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised
+from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised, Traits
 from ..layers.initial import uniform
 from ..layers.running import running
 from ..losses import LOGLOSS
@@ -185,15 +185,13 @@ def network(options: NetworkOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", len(layout.labels)), TableSpec("vectors", options.dim, uniform(INIT_SCALE, options.dim))),
         optimizer=optimizer,
-        learns=Online(Supervised(scores, LOGLOSS), random=True),
+        learns=Online(Supervised(scores, LOGLOSS, labels="several"), random=True),
         dense=(
             *(DenseSpec(PREFIX + name, shape, functools.partial(init, name)) for name, shape in net.shapes.items()),
             *(running(PREFIX + name, shape, 0.0, functools.partial(init, name)) for name, shape in net.averages.items()),
         ),
         dense_optimizer=dense_optimizer,
-        multi_label=True,
-        compact=True,
-        outside=net.outside,
+        traits=Traits(compact=True, outside=net.outside),
     )
 
 

@@ -11,7 +11,7 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Sampling, Unlabelled, Unsupervised
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Sampling, Sizing, Unlabelled, Unsupervised
 from ..layers.initial import uniform
 from ..layers.lookups import gathered, taken
 
@@ -87,9 +87,8 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
         optimizer=optimizer,
         learns=Online(Unsupervised(objective), augment=(Sampling(GROUPS * SHARED, options.power, options.frequent),)),
         outputs={"vector": Output(mean_vectors, vector=True)},
-        intercept=False,
-        least_batch=256,
-        least_examples=SHORT,
+        intercept=None,
+        sizing=Sizing(least_batch=256, least_examples=SHORT),
     )
 
 

@@ -14,7 +14,7 @@ from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
 from ..augments.pairs import PAIRS_NUMBER
-from ..base import Algorithm, Inputs, Layout, Negatives, Online, Pairs, Supervised
+from ..base import Algorithm, Inputs, Intercept, Layout, Negatives, Online, Pairs, Sizing, Supervised
 from ..layers.initial import uniform
 from ..layers.pooling import all_vectors, first_bags, first_values
 from ..linear.scores import linear_scores
@@ -129,9 +129,8 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
             augment=(*negatives_of(options, layout, item, feedback), *pairs),
         ),
         operators=operators,
-        intercept=options.intercept,
-        begins_at_mean=True,
-        least_examples=SHORT if options.negatives else 0,
+        intercept=Intercept(at_mean=True) if options.intercept else None,
+        sizing=Sizing(least_examples=SHORT if options.negatives else 0),
     )
 
 

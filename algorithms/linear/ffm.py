@@ -10,7 +10,7 @@ import jax
 
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import Part, given_or, known, option
-from ..base import Algorithm, Inputs, Layout, Online, Supervised
+from ..base import Algorithm, Inputs, Intercept, Layout, Online, Supervised, Traits
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
@@ -65,11 +65,9 @@ def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", size, uniform(scale, size))),
         optimizer=optimizer,
-        learns=Online(Supervised(scores, loss)),
-        intercept=options.intercept,
-        begins_at_mean=True,
-        sums=sums_of(loss, "vectors", options.pooling, len(layout.slots)),
-        compact=True,
+        learns=Online(Supervised(scores, loss, sums=sums_of(loss, "vectors", options.pooling, len(layout.slots)))),
+        intercept=Intercept(at_mean=True) if options.intercept else None,
+        traits=Traits(compact=True),
     )
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import Part, given_or, known, option
-from ..base import Algorithm, Inputs, Layout, Online, Supervised
+from ..base import Algorithm, Inputs, Intercept, Layout, Online, Supervised, Traits
 from ..layers.initial import uniform
 from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.lookups import sums, taken
@@ -82,11 +82,10 @@ def fm(options: FmOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", outputs), vectors, *long),
         optimizer=optimizer,
-        learns=Online(Supervised(scores, loss)),
-        intercept=options.intercept,
+        learns=Online(Supervised(scores, loss, sums=None if options.long_dim else sums_of(loss, "vectors", options.pooling))),
+        intercept=Intercept() if options.intercept else None,
         operators=admits_long(options),
-        sums=None if options.long_dim else sums_of(loss, "vectors", options.pooling),
-        compact=True,
+        traits=Traits(compact=True),
     )
 
 

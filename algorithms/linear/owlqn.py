@@ -11,7 +11,7 @@ import numpy as np
 from ...platform.operators.base import Column, Operator, TableSpec
 from ...platform.options import given_or, option
 from ...platform.options import known as value_of
-from ..base import Algorithm, AtOnce, Inputs, Layout, Solved, Supervised
+from ..base import Algorithm, AtOnce, Inputs, Intercept, Layout, Solved, Supervised
 from ..layers.pooling import pooled
 from ..losses import LOGLOSS, SQUARED
 from ..rates import penalty_of
@@ -91,9 +91,8 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", 1),),
         optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="owlqn"),
-        learns=Solved(Supervised(scores, loss), solve),
-        intercept=options.intercept,
-        sums=sums_of(loss, None, options.pooling),
+        learns=Solved(Supervised(scores, loss, sums=sums_of(loss, None, options.pooling)), solve),
+        intercept=Intercept() if options.intercept else None,
     )
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.options import given_or, known, option
 from ...platform.reserved import INTERCEPT_NUMBER
-from ..base import Algorithm, Inputs, Layout, Online, Supervised
+from ..base import Algorithm, Inputs, Intercept, Layout, Online, Sizing, Supervised, Traits
 from ..layers.lookups import taken, totals
 from ..layers.pooling import POOLINGS, over_values, pooled
 from ..losses import Loss, identity
@@ -71,14 +71,11 @@ def linear_model(options: LinearOptions, layout: Layout, loss: Loss) -> Algorith
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs),),
         optimizer=optimizer,
-        learns=Online(Supervised(scores, loss)),
-        intercept=options.intercept,
-        begins_at_mean=True,
+        learns=Online(Supervised(scores, loss, labels="several", sums=sums_of(loss, None, options.pooling))),
+        intercept=Intercept(at_mean=True) if options.intercept else None,
         operators=operators,
-        multi_label=True,
-        sums=sums_of(loss, None, options.pooling),
-        large_batches=True,
-        compact=True,
+        sizing=Sizing(large_batches=True),
+        traits=Traits(compact=True),
     )
 
 

@@ -9,7 +9,7 @@ import jax
 
 from ...platform.operators.base import Operator, TableSpec
 from ...platform.options import Part, given_or, known, option
-from ..base import Algorithm, Inputs, Layout, Online, Supervised
+from ..base import Algorithm, Inputs, Intercept, Layout, Online, Sizing, Supervised, Traits
 from ..layers.pooling import pooled
 from ..losses import LossOptions, loss_of
 from ..rates import alpha_option, rate_of, weights_by
@@ -47,13 +47,10 @@ def xftrl(options: XftrlOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs),),
         optimizer=optimizer,
-        learns=Online(Supervised(scores, loss)),
-        intercept=options.intercept,
-        begins_at_mean=True,
-        multi_label=True,
-        sums=sums_of(loss, None, options.pooling),
-        large_batches=True,
-        compact=True,
+        learns=Online(Supervised(scores, loss, labels="several", sums=sums_of(loss, None, options.pooling))),
+        intercept=Intercept(at_mean=True) if options.intercept else None,
+        sizing=Sizing(large_batches=True),
+        traits=Traits(compact=True),
     )
 
 

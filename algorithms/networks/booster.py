@@ -67,7 +67,7 @@ class BoosterTower:
         Source: Zhou et al., "Rocket Launching: A Universal and Efficient Framework for Training Well-performing Light Net",
         AAAI 2018, equation 3; the hint reaches the network alone, as in their gradient block.
         """
-        return Supervised(scores, loss, self._objective(scores, boosted, loss) if self.specs else None)
+        return Supervised(scores, loss, self._objective(scores, boosted, loss) if self.specs else None, "several")
 
     def _objective(
         self, scores: Scores, boosted: Callable[[Parameters, Inputs, BoosterTower], jax.Array], loss: Loss

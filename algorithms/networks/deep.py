@@ -12,7 +12,7 @@ from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Parameters, Scores
+from ..base import Algorithm, Inputs, Layout, Online, Parameters, Scores, Traits
 from ..layers.activations import ACTIVATIONS
 from ..layers.initial import uniform
 from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
@@ -115,8 +115,7 @@ def deep(
         dense=(*dense, *booster.specs),
         dense_optimizer=dense_optimizer,
         operators=admits_long(options),
-        multi_label=True,
-        compact=True,
+        traits=Traits(compact=True),
     )
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from ...platform.operators.base import mixed
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Losses, Online, Parameters, Supervised
+from ..base import Algorithm, Inputs, Layout, Losses, Online, Parameters
 from ..inputs import History
 from ..layers.attention import Attention
 from ..layers.gru import Gru
@@ -77,7 +77,8 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
     if not options.auxiliary:
         return made
     share = options.auxiliary / (1 if layout.classes else layout.outputs)
-    with_booster = made.goal
+    with_booster = made.supervised
+    assert with_booster is not None
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         evolved = network.evolved(parameters, inputs)
@@ -87,7 +88,7 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
         return losses + share * further[:, None], scores
 
     learned: Losses = objective
-    return replace(made, learns=Online(Supervised(network.scores, loss, learned), random=True, examples_meet=True))
+    return replace(made, learns=Online(with_booster._replace(objective=learned), random=True, examples_meet=True))
 
 
 class DienNetwork:

@@ -103,7 +103,8 @@ def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
         return made
     names = [f"{label}_given_{before}" for before, label in itertools.pairwise(labels)]
     outputs = {name: Output(partial(given, label)) for label, name in enumerate(names, 1)}
-    return replace(made, outputs=outputs, chained=True)
+    assert made.supervised is not None
+    return replace(made.with_goal(made.supervised._replace(labels="chain")), outputs=outputs)
 
 
 class TaskHeads:

@@ -13,7 +13,7 @@ from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Unsupervised
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Sizing, Unsupervised
 from ..found import found_in
 from ..layers.attention import NEVER
 from ..layers.dense import Layer
@@ -152,9 +152,9 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
         dense=net.specs,
         dense_optimizer=dense_optimizer,
         outputs={"score": Output(leaf_scores)},
-        intercept=False,
-        least_batch=256,
-        tree=TreeSearch(
+        intercept=None,
+        sizing=Sizing(least_batch=256),
+        items=TreeSearch(
             layout.scalar[item[0]],
             layout.scalar[item[1]] if len(item) == 2 else None,
             options.history[0] if options.tree == "vectors" else None,

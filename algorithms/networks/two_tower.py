@@ -15,7 +15,7 @@ from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
 from ..augments.random_items import RandomItems
-from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Unsupervised
+from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Sizing, Traits, Unsupervised
 from ..found import found_in
 from ..layers.dense import Layer, dropped
 from ..layers.initial import uniform
@@ -172,10 +172,9 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         dense=tuple(spec for tower in towers for spec in tower.specs),
         dense_optimizer=dense_optimizer,
         outputs={"vector": Output(query_vectors, vector=True), "item": Output(item_vectors, vector=True)},
-        match=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
-        statistics=("count", "age") if options.correction == "logq" else (),
-        least_batch=256,
-        compact=not options.negatives,
+        items=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
+        sizing=Sizing(least_batch=256),
+        traits=Traits(compact=not options.negatives, statistics=("count", "age") if options.correction == "logq" else ()),
     )
 
 

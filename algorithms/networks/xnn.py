@@ -15,7 +15,7 @@ from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
-from ..base import Algorithm, Inputs, Layout, Online
+from ..base import Algorithm, Inputs, Intercept, Layout, Online, Traits
 from ..layers.activations import ACTIVATIONS
 from ..layers.dense import layer_norm
 from ..layers.initial import uniform
@@ -102,13 +102,11 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
         tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long_tables(options)),
         optimizer=optimizer,
         learns=Online(network.booster.goal(network.scores, network.boosted, loss), random=options.dropout > 0),
-        intercept=options.wide,
+        intercept=Intercept() if options.wide else None,
         dense=network.specs,
         dense_optimizer=dense_optimizer,
         operators=admits_long(options),
-        multi_label=True,
-        logarithmic=options.continuous == "log1p",
-        compact=True,
+        traits=Traits(compact=True, logarithmic=options.continuous == "log1p"),
     )
 
 

@@ -14,5 +14,5 @@ def learned_by(learner: Learner, loss: Loss) -> Algorithm:
         tables=(TableSpec("weights", 1),),
         optimizer=lambda table: Operator({"w": Column(table.dim)}, optimizer=True, name="package"),
         learns=Packaged(learner, loss),
-        intercept=False,
+        intercept=None,
     )

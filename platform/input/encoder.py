@@ -57,7 +57,7 @@ class Encoder:
         tree: Tree | None = None,
         items: ItemFile | None = None,
     ) -> None:
-        self._columns = replace(columns, logarithmic=algorithm.logarithmic)
+        self._columns = replace(columns, logarithmic=algorithm.traits.logarithmic)
         self._layout = columns.layout
         self._classifier = algorithm.classifier
         self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
@@ -66,7 +66,7 @@ class Encoder:
         self._items = items
         self._seed = seed
         self._sides = tuple(SideTable(side) for side in columns.sides if side.folder)
-        self._runs = RunFinder() if compact and algorithm.compact else None
+        self._runs = RunFinder() if compact and algorithm.traits.compact else None
         self._apart = self._runs is not None and not self._augment
         self.copies = math.prod(augment.copies for augment in self._augment)
 

@@ -64,7 +64,7 @@ class Core:
         dense: Mapping[str, Any],
     ) -> None:
         self._algorithm, self._interface, self._columns = algorithm, interface, columns
-        self._dense, self.constants, self.logarithmic = dense, constants, algorithm.logarithmic
+        self._dense, self.constants, self.logarithmic = dense, constants, algorithm.traits.logarithmic
         self._numbers = sum(max(number.size, 1) for number in interface.numbers)
         intercept = int(interface.columns.intercept)
         self.inputs = [CoreInput("rows", ("n", constants.shape[1]), np.float32)]

@@ -66,7 +66,7 @@ def described(
         "absent": absent,
         "slots": slots,
         "intercept": next(iter(constants.intercept.view(np.int64).tolist()), None),
-        "logarithmic": algorithm.logarithmic,
+        "logarithmic": algorithm.traits.logarithmic,
         "standardisation": {slot.name: {"mean": mean, "deviation": spread} for slot, mean, spread in statistics},
         "label_standardisation": [
             {"mean": mean, "deviation": spread}

@@ -265,11 +265,11 @@ def check_inside(algorithm: Algorithm, name: str, kind: str) -> None:
     Raises:
         StatementError: they call another package.
     """
-    if algorithm.outside:
+    if algorithm.traits.outside:
         raise StatementError(
             f"{FORMAT} {kind} needs functions of JAX, of which it makes a graph; the algorithm {name} of this model runs in "
-            f"{algorithm.outside}. Write the network in Flax NNX, Equinox or plain JAX and train again; or score it by xpsql "
-            "serve or ML.PREDICT, or write its rows with FORMAT parquet.",
+            f"{algorithm.traits.outside}. Write the network in Flax NNX, Equinox or plain JAX and train again; or score it by "
+            "xpsql serve or ML.PREDICT, or write its rows with FORMAT parquet.",
             subject=FORMAT,
         )
 

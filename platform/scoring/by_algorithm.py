@@ -53,8 +53,8 @@ class AlgorithmScorer(Scorer):
         algorithm, columns = algorithm_of(version.manifest), self._columns
         learns = algorithm.learns
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
-        self.shares = sizes is not None and sizes.shares and algorithm.compact and bool(columns.groups)
-        self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
+        self.shares = sizes is not None and sizes.shares and algorithm.traits.compact and bool(columns.groups)
+        self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.traits.logarithmic
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
         if isinstance(learns, Packaged):

@@ -145,7 +145,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
     passes = passes_of(plan, algorithm, sum(rows))
     at_once = 1 if plan.validate is not None or offers else passes  # those are dealt one at a time
     each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
-    if algorithm.serves and not algorithm.large_batches:
+    if algorithm.serves and not algorithm.sizing.large_batches:
         each = ROWS_PER_LEARNER_OF_VECTORS
     places = fitting(places, plan.settings, sum(rows), len(rows) * at_once, each)
     if not algorithm.serves and offers:
@@ -153,7 +153,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
         return Sizes(alone, passes, Places(0, plan.settings.workers or 1))
     if not algorithm.serves:
         return Sizes(plan.settings.batch_size or WHOLE_ROWS, passes, places)
-    size = batch_size(plan.settings, sum(rows), places.workers, algorithm.large_batches, algorithm.least_batch)
+    size = batch_size(plan.settings, sum(rows), places.workers, algorithm.sizing.large_batches, algorithm.sizing.least_batch)
     return Sizes(size, passes, places)
 
 
@@ -164,7 +164,7 @@ def passes_of(plan: Plan, algorithm: Algorithm, rows: int) -> int:
         return plan.settings.passes
     if plan.parent is not None or plan.stream is not None:
         return 1
-    return max(1, min(MOST_PASSES, -(-algorithm.least_examples // max(rows, 1))))
+    return max(1, min(MOST_PASSES, -(-algorithm.sizing.least_examples // max(rows, 1))))
 
 
 def batch_size(settings: Settings, rows: int, workers: int, large: bool, least: int) -> int:

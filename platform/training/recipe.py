@@ -80,7 +80,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     made = part_of(plan), plan.algorithm.options, columns.layout
     recipe = make(*made, plan.late, operators, numbers, plan.settings.seed)
-    if len(plan.labels) > 1 and (plan.late or not recipe.algorithm.multi_label):
+    if len(plan.labels) > 1 and (plan.late or recipe.algorithm.labels == "one"):
         learner = "LATE takes one label" if plan.late else f"{plan.algorithm.name} learns one"
         message = f"{LABEL} names {len(plan.labels)} columns; {learner}. Train a model for each."
         raise StatementError(message, subject=LABEL)
@@ -159,10 +159,10 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         )
     return recipe, dataclasses.replace(
         columns,
-        intercept=algorithm.intercept,
-        logarithmic=algorithm.logarithmic,
+        intercept=algorithm.intercept is not None,
+        logarithmic=algorithm.traits.logarithmic,
         standardised=algorithm.standardised,
-        chained=algorithm.chained,
+        chained=algorithm.labels == "chain",
         tree=algorithm.tree is not None,
         pairs=any(pairs.beside for pairs in pairs_of(algorithm.learns)),
     )
@@ -273,8 +273,8 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
     made = [*algorithm.operators(spec), *made]
     if not any(operator.optimizer for operator in made):
         made.append(algorithm.optimizer(spec))
-    if algorithm.statistics and not follows:
-        made.insert(-1, statistics_of_rows(algorithm.statistics))  # after what others offer
+    if algorithm.traits.statistics and not follows:
+        made.insert(-1, statistics_of_rows(algorithm.traits.statistics))  # after what others offer
     try:
         return chain(*map(checked, made))
     except ValueError as error:
@@ -313,7 +313,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
 
 def sums_of_scores(algorithm: Algorithm, columns: Columns) -> Sums | None:
     """Return the sums that scores are; None where they are more than that, or there is more than scores."""
-    more = columns.offered or columns.sides or algorithm.outputs or algorithm.logarithmic or scores_augmented(algorithm)
+    more = columns.offered or columns.sides or algorithm.outputs or algorithm.traits.logarithmic or scores_augmented(algorithm)
     return None if more else algorithm.sums
 
 

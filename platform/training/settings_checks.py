@@ -27,7 +27,7 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
     given = plan.settings.base_rate
     if given is None:
         return
-    if algorithm.baseline is None or not algorithm.intercept or algorithm.multiclass:
+    if algorithm.baseline is None or algorithm.intercept is None or algorithm.multiclass:
         name = plan.algorithm.name
         begins = (
             "each class begins at its own share" if algorithm.multiclass else f"{name} does not begin at the mean of the labels"

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from xpsql.algorithms.traits import Traits
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.images.layout import LOAD, PLACES, RowColumn, RowsLayout, opened, placed, write_rows
 from xpsql.platform.portable import export, parity
@@ -192,7 +193,7 @@ def test_what_runs_in_another_package_is_refused_before_anything_is_written(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = export.algorithm_of
-    monkeypatch.setattr(export, "algorithm_of", lambda manifest: replace(made(manifest), outside="PyTorch"))
+    monkeypatch.setattr(export, "algorithm_of", lambda manifest: replace(made(manifest), traits=Traits(outside="PyTorch")))
     for kind in ("serving", "onnx"):
         text = f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT {kind}"
         with pytest.raises(StatementError, match=rf"FORMAT {kind} needs functions of JAX.* runs in PyTorch\. Write") as raised:

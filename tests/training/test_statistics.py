@@ -13,7 +13,7 @@ import pytest
 import xpsql
 from tests.training.log import session, write
 from xpsql import algorithms
-from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Output, Parameters, Supervised
+from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Output, Parameters, Supervised, Traits
 from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.losses import LOGLOSS
 from xpsql.platform.operators.base import Operator, TableSpec
@@ -49,7 +49,7 @@ def counted(options: CountedOptions, layout: Layout) -> Algorithm:
         optimizer,
         Online(Supervised(scores, LOGLOSS)),
         outputs={"seen": Output(lambda p, inputs: of_first(p, inputs)[:, 0]), "both": Output(of_first, vector=True)},
-        statistics=("count", "clicks"),
+        traits=Traits(statistics=("count", "clicks")),
     )
 
 

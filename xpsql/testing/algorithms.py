@@ -63,7 +63,7 @@ class AlgorithmTrial:
     def inputs(self) -> Inputs:
         """Return a batch in which some features are absent; rows 20 and 21 are nobody's."""
         lines = [[0, 1, 2, 0, 1, ABSENT], [3, 4, 5, 6, 3, 4]][: len(self._layout.scalar)]
-        lines += [[7] * EXAMPLES] if self.algorithm.intercept else []
+        lines += [[7] * EXAMPLES] if self.algorithm.intercept is not None else []
         random, dense = np.random.default_rng(SEED), 4 if self._layout.continuous else 0
         learns = self.algorithm.learns
         fields = {
@@ -180,7 +180,7 @@ def one_example_is_enough(trial: AlgorithmTrial) -> None:
 
 def what_examples_have_in_common_may_come_once(trial: AlgorithmTrial) -> None:
     """An algorithm that is compact learns the same of a batch that holds once what neighbouring examples have in common."""
-    if not trial.algorithm.compact:
+    if not trial.algorithm.traits.compact:
         return
     flat, repeats = repeated(trial.inputs())
     expected, found = (trial.learn(trial.parameters(), one, None) for one in (flat, compacted(flat, repeats)))

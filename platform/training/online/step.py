@@ -118,12 +118,12 @@ def complete(algorithm: Algorithm, inputs: Inputs, offered: Offered | None) -> I
     """Return the inputs with what operators offer of features, the statistics that the algorithm asks for last."""
     if offered is None:
         return inputs
-    values, inputs_of_slots = jnp.asarray(offered.values), offered.values.shape[1] - len(algorithm.statistics)
-    if algorithm.statistics:
+    values, inputs_of_slots = jnp.asarray(offered.values), offered.values.shape[1] - len(algorithm.traits.statistics)
+    if algorithm.traits.statistics:
         inputs = inputs._replace(statistics=values[:, inputs_of_slots:])
     if not inputs_of_slots:
         return inputs
-    return with_offered(inputs, offered._replace(values=values[:, :inputs_of_slots]), algorithm.intercept)
+    return with_offered(inputs, offered._replace(values=values[:, :inputs_of_slots]), algorithm.intercept is not None)
 
 
 def inputs_of(

@@ -40,22 +40,23 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
         DataError: a file cannot be read.
     """
     algorithm, given = recipe.algorithm, plan.settings.base_rate
-    if algorithm.baseline is None or not algorithm.intercept:
+    intercept = algorithm.intercept
+    if algorithm.baseline is None or intercept is None:
         return ()
     if columns.classes is not None:
         shares = class_shares(columns, scan, splits)
-        begins = algorithm.begins_at_mean or min(shares) < RARE
+        begins = intercept.at_mean or min(shares) < RARE
         return tuple(map(algorithm.baseline, shares)) if begins else ()
     if given is not None:
-        others = 0.0 if algorithm.chained else algorithm.baseline(given)  # later labels of a chain have another mean
+        others = 0.0 if algorithm.labels == "chain" else algorithm.baseline(given)  # later labels of a chain have another mean
         return (algorithm.baseline(given), *[others] * (len(columns.labels) - 1))
     means = mean_labels(columns, scan, splits, algorithm.classifier)
     if algorithm.late:
         means = list(map(click_rate, means))
-    if algorithm.chained:
+    if algorithm.labels == "chain":
         means = [means[0], *(min(mean / before, MOST) for before, mean in itertools.pairwise(means))]
     rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]
-    chosen = [algorithm.begins_at_mean or one for one in rare]
+    chosen = [intercept.at_mean or one for one in rare]
     scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, chosen, strict=True))
     return scores if any(chosen) else ()
 

@@ -241,7 +241,9 @@ def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline
     shard = shards.get(int(shard_of(keys, num_shards)[0]))
     if not baseline or shard is None:
         return
-    begins = {name: [score] for name, score in zip(recipe.algorithm.begins, baseline, strict=False)}
+    intercept = recipe.algorithm.intercept
+    assert intercept is not None
+    begins = {name: [score] for name, score in zip(intercept.tables, baseline, strict=False)}
     begins = begins or {recipe.programs[0].spec.name: list(baseline)}
     for programs in recipe.programs:
         if (weights := begins.get(programs.spec.name)) is not None:
