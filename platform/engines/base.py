@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..errors import StatementError
 from .tasks import Tasks
 

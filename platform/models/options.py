@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...warehouse.manifest import PartEntry
+from ...warehouse.entries import PartEntry
 from ..errors import StatementError
 from ..input.columns import columns_from
-from ..input.transform import Transform
 from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
+from ..training.clauses.transform import TRANSFORM
 from ..training.plan import Settings
 from ..training.recipe import options_in
 
@@ -52,7 +52,7 @@ def rows(manifest: Manifest) -> Iterator[Row]:
     for slot in manifest.slots:
         if slot.members:
             yield row("CROSS", None, slot.name, slot.members, None, True)
-    transform = Transform.of(manifest.transform)
+    transform = TRANSFORM.kept(manifest)
     for item in transform.items if transform is not None else ():
         yield row("TRANSFORM", None, item.name, item.sql, None, True)
     settings = {option.name: option for option in describe(Settings)}
@@ -64,8 +64,10 @@ def rows(manifest: Manifest) -> Iterator[Row]:
 
 def chosen(manifest: Manifest) -> dict[str, int]:
     """Return the settings that a training ran with, whether the statement gave them or its rows decided them."""
-    size = {"batch_size": manifest.batch_size} if manifest.shards else {}  # without shards all examples are learned at once
-    found = {**size, "passes": manifest.passes, "shards": manifest.shards, "workers": manifest.workers}
+    size = (
+        {"batch_size": manifest.sizes.batch_size} if manifest.sizes.shards else {}
+    )  # without shards all examples are learned at once
+    found = {**size, "passes": manifest.sizes.passes, "shards": manifest.sizes.shards, "workers": manifest.sizes.workers}
     return {name: number for name, number in found.items() if number}
 
 

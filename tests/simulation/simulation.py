@@ -27,7 +27,8 @@ from xpsql.platform.training.plan import Settings
 from xpsql.platform.training.tasks import driver as driving
 from xpsql.platform.training.tasks import handover, job, learn, shard_task, worker_task
 from xpsql.platform.typed import fields_of
-from xpsql.warehouse.manifest import Manifest, PartEntry
+from xpsql.warehouse.entries import PartEntry
+from xpsql.warehouse.manifest import Manifest
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.storage import Storage
 
@@ -236,7 +237,7 @@ class Simulation:
                 else:
                     held = local.learn_here(prepared, draft, monitor)
                 assert weight_range(held.saved.min_weight, held.saved.max_weight)
-                draft.commit(dataclasses.replace(draft.manifest, rows=held.saved.rows, examples=monitor.passes.examples))
+                draft.commit(draft.manifest.having_learned(rows=held.saved.rows, examples=monitor.passes.examples))
             self._returned = True
         except XpsqlError as error:
             self._error = error
@@ -338,8 +339,8 @@ class Simulation:
             if {key: row.w for key, row in rows.items()} != weights:
                 mistakes.append("weights differ from an undisturbed training's")
         examples = self.log.examples * config.passes
-        if version.manifest.examples != examples:
-            mistakes.append(f"{version.manifest.examples} examples are counted, of {examples}")
+        if version.manifest.learned.examples != examples:
+            mistakes.append(f"{version.manifest.learned.examples} examples are counted, of {examples}")
 
     def _end(self) -> None:
         """Let every fiber come to its end."""

@@ -36,7 +36,7 @@ def check(versions: list[Version], released: int) -> int:
     (served,) = [version for version in versions if version.served]
     assert served.number == max(version.number for version in versions if version.manifest.status == "ready")
     assert served.number >= released
-    assert sum(batch.num_rows for batch in served.rows("weights")) == served.manifest.rows
+    assert sum(batch.num_rows for batch in served.rows("weights")) == served.manifest.learned.rows
     return served.number
 
 

@@ -235,7 +235,7 @@ def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_beg
         assert session.sql("SHOW MODELS").arrow()["progress"].to_pylist() == [None]
         assert session.sql("SHOW VERSIONS OF MODEL m").arrow()["progress"].to_pylist() == [None]
         assert session.sql("SELECT max(examples) AS n FROM ML.TRAINING_INFO(MODEL m)").arrow()["n"].to_pylist() == [ROWS]
-        assert session.models.version("m").manifest.examples == 2 * ROWS
+        assert session.models.version("m").manifest.learned.examples == 2 * ROWS
 
 
 def test_explain_says_what_checkpoints_take(tmp_path: Path) -> None:

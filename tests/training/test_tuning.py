@@ -199,7 +199,7 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
     assert {trial["status"] for trial in trials if dict(trial["hyperparameters"])["alpha"] < "0.01"} == {"STOPPED"}
     embedded.sql(embedded.sql("SHOW TRAIN MODEL m").arrow()["statement"][0].as_py().replace("MODEL m", "MODEL alone"))
     assert rows(embedded, "m") == rows(embedded, "alone")
-    assert embedded.models.version("m").manifest.examples == 3000
+    assert embedded.models.version("m").manifest.learned.examples == 3000
 
 
 @pytest.mark.parametrize(

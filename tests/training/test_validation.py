@@ -249,7 +249,7 @@ def test_a_training_that_goes_on_keeps_the_best_pass_that_was_before(tmp_path: P
         session.sql("RESUME MODEL m")
         assert rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key") == weights
         manifest = session.models.version("m").manifest
-        assert (manifest.best_pass, manifest.examples) == (whole.best_pass, whole.examples)
+        assert (manifest.learned.best_pass, manifest.learned.examples) == (whole.best_pass, whole.examples)
         assert manifest.validation == whole.validation
         assert len(rows(session, PASSES)) == whole.best_pass + 3
 

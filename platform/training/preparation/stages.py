@@ -59,5 +59,6 @@ def prepared(given: Preparation, folders: VersionFiles) -> Prepared:
         counts=given.counts,
         passes=passes,
         taking=given.taking,
+        trial=given.trial,
     )
     return found.with_recipe(given.recipe, given.hold_out, given.segment)
