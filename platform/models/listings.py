@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import ModelError
+from ..training.chosen import decided
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
-from .options import chosen
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -157,7 +157,7 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
         **metrics,
         "examples": manifest.learned.examples,
         "features": manifest.learned.rows,
-        "batch_size": chosen(manifest).get("batch_size"),
+        "batch_size": decided(manifest.sizes).get("batch_size"),
         "once": None if (once := manifest.settings.get("once")) is None else str(once),
         "served": version.served,
         "progress": version.progress,

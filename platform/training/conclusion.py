@@ -28,6 +28,7 @@ from .monitor import Monitor
 from .prepared import Prepared
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
+from .sources import stream_source
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -66,6 +67,8 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
         failing = release.failing(known, metrics_served(models, plan.model))
         if failing and evaluate is not None and not evaluation.get("examples"):
             failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
+    segment = prepared.segment
+    sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
         dataclasses.replace(
             draft.manifest,
@@ -76,6 +79,7 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
             validation=validation,
             statistics=statistics_of(prepared, held),
             stream=dataclasses.replace(draft.manifest.stream, position=position_of(prepared)),
+            sources=sources,
         ).having_learned(
             examples=monitor.passes.examples if kept is None else kept.examples,
             rows=held.saved.rows,

@@ -13,6 +13,7 @@ from ..engines.base import Engine
 from ..engines.tasks import Tasks
 from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
+from .chosen import chosen_options
 from .clauses import CLAUSES
 from .clauses.vectors import VECTORS
 from .plan import Plan
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 def recorded(manifest: Manifest, training: Prepared) -> Manifest:
     """Return the manifest of a version in training with what RESUME needs beside the statement."""
     segment = training.segment
+    sizes = SizesEntry(training.batch_size, training.passes, *training.places, training.num_examples)
     return dataclasses.replace(
         manifest,
         splits=() if segment is not None and training.plan.settings.delay is None else tuple(training.splits),
@@ -43,7 +45,8 @@ def recorded(manifest: Manifest, training: Prepared) -> Manifest:
         ),
         vectors=vectors_entries(training.plan.clause(VECTORS), training.columns, training.parent),
         tables=table_entries(training.recipe),
-        sizes=SizesEntry(training.batch_size, training.passes, *training.places, training.num_examples),
+        sizes=sizes,
+        chosen=chosen_options(training.plan, training.columns, sizes),
     )
 
 

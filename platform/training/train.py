@@ -36,6 +36,7 @@ from .recipe import Recipe, idle, planned, sums_of_scores
 from .record import clauses_entry, prepared_again, recorded, roles_entry
 from .row_files.rows import table_entries
 from .segment import Segment
+from .sources import sources_of
 from .strategies import strategy_of
 from .trial import NO_TRIAL, Trial
 
@@ -93,7 +94,7 @@ def train(
             raise
         if segment is not None:
             append_segment(draft.folder, segment.splits)
-        draft.record(recorded(draft.manifest, made))
+        draft.record(dataclasses.replace(recorded(draft.manifest, made), sources=sources_of(plan, engine)))
         for line in () if trial.begins is None else trial.begins.progress(plan.clause(LABEL).columns):
             draft.progress(line)
         return run(made, engine.tasks, draft, reporter, models, lines(draft))

@@ -19,6 +19,7 @@ from ...training.clauses.items import ITEMS
 from ...training.clauses.transform import TRANSFORM, read_transform
 from ...training.clauses.using import Given
 from ...training.clauses.validate import VALIDATE
+from ...training.clauses.with_options import WITH, names
 from ...training.parallelism import check_room
 from ...training.plan import BASE_RATE, Plan
 from ...training.recipe import options_in
@@ -119,8 +120,11 @@ class Continue:
         values = {**inherited.values(manifest, self.stream is not None), **own, CROSS.name: CROSS.kept(manifest)}
         clauses.check_release(values, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
-        validated = VALIDATE.of(values) is not None
-        settings = clauses.settings({**self.carried(manifest, validated), **self.clause("WITH", {})})
+        carried = self.carried(manifest, VALIDATE.of(values) is not None)
+        settings = clauses.settings({**carried, **self.clause("WITH", {})})
+        values[WITH.name] = names(
+            {name: carried[name] for name in WITH.kept(manifest) if name in carried} | self.clause("WITH", {})
+        )
         check_given(self.given, [algorithm], settings, ITEMS.of(values))
         return Plan(
             statement=self.statement,

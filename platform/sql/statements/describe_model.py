@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...display import cell
+from ...display import cell, plural
 from ...errors import StatementError
-from ...models.options import chosen, literal
+from ...models.options import literal
 from ...options import signs
 from ...parts import ALGORITHM, OPERATOR, PartKind
+from ...training.chosen import decided
 from ...training.clauses import CLAUSES
 from ..base import Statement
 from ..cursor import Cursor
 from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
-    from ....warehouse.entries import PartEntry, SlotEntry
+    from ....warehouse.entries import PartEntry, SlotEntry, SourceEntry
     from ....warehouse.manifest import Manifest
     from ....warehouse.version import Version
     from ..context import StatementContext
@@ -57,6 +59,8 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
+    for source in manifest.sources:
+        yield f"source {source.name}", read_of(source)
     yield "classes", ", ".join(map(str, manifest.roles.classes)) or None
     yield from said(manifest)
     yield "parent", manifest.parent
@@ -79,6 +83,14 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield f"operator {number}", written(OPERATOR, operator)
 
 
+def read_of(source: SourceEntry) -> str:
+    """Return what a version read of a source, in words."""
+    version = f"version {source.snapshot}, " if source.snapshot else ""
+    size = f"{source.files:,} {plural('file', source.files)}, {source.bytes:,} bytes" if source.files else ""
+    position = ", ".join(f"{name} {json.dumps(value, default=str)}" for name, value in source.position.items())
+    return f"{source.kind}: {version}{size or position or 'known by name alone'}"
+
+
 def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
     """Give what clauses show, None where there is nothing, and the recall of rounds of training and rebuilding."""
     for clause in CLAUSES:
@@ -90,7 +102,7 @@ def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
 
 
 def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
-    for name, value in {**manifest.settings, **chosen(manifest)}.items():
+    for name, value in {**manifest.settings, **decided(manifest.sizes)}.items():
         yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
 
 

@@ -1,8 +1,27 @@
-"""WITH: settings of the training. Its value is the plan's settings, and a manifest keeps them as such."""
+"""WITH: settings of the training. Its value are the names of those that users gave; the plan and a manifest have settings of
+their own."""
 
 from __future__ import annotations
 
-from ...engines.spark_sql.cursor import Cursor
-from .base import Clause
+from collections.abc import Mapping
 
-WITH = Clause("WITH", "(option = value, ...)", "Settings of the training, below.", Cursor.options, None)
+from ...engines.spark_sql.cursor import Cursor
+from ...options import Value
+from .base import Clause, always, of_type, same
+
+
+def names(options: Mapping[str, Value]) -> tuple[str, ...]:
+    return tuple(sorted(options))
+
+
+WITH: Clause[dict[str, Value], tuple[str, ...]] = Clause(
+    "WITH",
+    "(option = value, ...)",
+    "Settings of the training, below.",
+    Cursor.options,
+    (),
+    names,
+    same,
+    of_type(tuple, tuple[str, ...]),
+    always,
+)
