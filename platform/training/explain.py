@@ -20,6 +20,8 @@ from ..input.streams.base import StreamQuery
 from ..ps.compiled.table_programs import Programs
 from .clauses.evaluate import EVALUATE
 from .clauses.validate import VALIDATE
+from .clauses.weight import WEIGHT
+from .clauses.weight import shown as weight_rows
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_bytes
 from .metrics.remarks import SlotCounts, remarks, seen_at_first
@@ -71,7 +73,7 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     columns, recipe = (given.columns, given.recipe) if made is None else (made.columns, made.recipe)
     taking = given.taking
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
-    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
+    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns, plan)]
     if taking is not None and taking.items is not None:
         rows.append(("items", f"one a row by {taking.items.item}, of which rows of the query take the other columns"))
     rows += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
@@ -120,8 +122,8 @@ def slot_rows(columns: Columns) -> list[tuple[str, str]]:
     return [(f"slot {s.name}", f"{s.kind} ({s.type}){relations.get(s.name, '')}") for s in columns.slots]
 
 
-def role_rows(columns: Columns) -> list[tuple[str, str]]:
-    roles = [("label", ", ".join(columns.labels)), ("weight", columns.weight), ("time", columns.time)]
+def role_rows(columns: Columns, plan: Plan) -> list[tuple[str, str]]:
+    roles = [("label", ", ".join(columns.labels)), *weight_rows(plan.clause(WEIGHT)), ("time", columns.time)]
     if (classes := columns.classes) is not None:
         count = f"{len(classes.values)}: {classes.text}" if classes.known else "known once staged, by a query over the label"
         roles.append(("classes", count))

@@ -19,7 +19,7 @@ from .clauses.cross import CROSS
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.vectors import VECTORS
-from .clauses.weight import WEIGHT
+from .clauses.weight import BY_AGE, WEIGHT
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -224,7 +224,7 @@ class Plan:
         vectors = self.clause(VECTORS)
         return Roles(
             labels=label.columns,
-            weight=self.clause(WEIGHT),
+            weight=self.clause(WEIGHT).name,
             time=self.clause(TIME),
             group=group,
             by=evaluate.by if evaluate is not None else None,
@@ -242,4 +242,5 @@ class Plan:
             named_vectors=tuple(vectors),
             hidden=settings.vectors_hidden,
             positive=label.positive,
+            computed=(BY_AGE,),
         )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+import pyarrow as pa
 
 from ....warehouse.entries import record
 from ...errors import ModelError, Subject
@@ -21,6 +23,25 @@ T = TypeVar("T")
 Values = Mapping[str, object]
 """Word -> the value of its clause; `Clause.of` gives it with its type."""
 Shown = Iterable[tuple[str, str | None]]
+
+
+class Computed(Protocol):
+    """A column that is computed of others.
+
+    Attributes:
+        field: its name and type; a column of the query that has this name is replaced.
+        reads: the columns that it is computed of, by name, compared without case.
+    """
+
+    @property
+    def field(self) -> pa.Field: ...
+
+    @property
+    def reads(self) -> tuple[str, ...]: ...
+
+    def column(self, table: pa.Table) -> pa.Array:
+        """Return its values for rows that have the columns `reads`, under these names."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +63,10 @@ class Clause(Generic[R, V]):
         inherits: returns what CONTINUE takes of its version's value, given whether the statement reads a stream; None: CONTINUE
             begins with the default.
         shown: returns the properties that DESCRIBE MODEL shows of a value.
+        computes: returns the column that the value makes of each row, given the values of all clauses, or refuses them; None:
+            it makes none. The preparation computes it wherever rows are read (preparation/computed.py).
+        fit: returns the value with what all rows decide, given tables of the columns that `computes` reads; a manifest keeps
+            it, so that RESUME has the same.
     """
 
     name: str
@@ -54,6 +79,8 @@ class Clause(Generic[R, V]):
     of_json: Callable[[Any], V] | None = None
     inherits: Callable[[V, bool], V] | None = None
     shown: Callable[[V], Shown] | None = None
+    computes: Callable[[V, Values], Computed | None] | None = None
+    fit: Callable[[V, Iterable[pa.Table]], V] | None = None
 
     def __str__(self) -> str:
         return self.name

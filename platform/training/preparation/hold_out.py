@@ -22,6 +22,7 @@ from ..clauses.validate import VALIDATE, Validate
 from ..plan import PATIENCE, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
+from .computed import schema_with, with_computed
 
 
 def check_validation(plan: Plan, algorithm: Algorithm) -> None:
@@ -109,7 +110,7 @@ def hold_out(
         return ValidationRows(scan.others, splits)
     query, found = read_apart(plan, engine, scan.schema, columns, taking)
     apart = staged(engine, query, found, folder)
-    apart = apart if taking is None else taking.rows(apart)
+    apart = with_computed(apart if taking is None else taking.rows(apart), plan)
     return ValidationRows(apart, some_of(apart))
 
 
@@ -137,7 +138,7 @@ def read_apart(
     if transform is not None:
         query = transform.over(query, plan.roles.columns)
     found = engine.scan(query)
-    schema = found.schema if taking is None else taking.schema(found.schema)
+    schema = schema_with(found.schema if taking is None else taking.schema(found.schema), plan)
     there = {field.name.lower(): field.type for field in schema}
     for name in columns.learned:
         wanted, came = learned.field(name).type, there.get(name.lower())
