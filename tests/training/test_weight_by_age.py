@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.training.log import session
+from tests.training.log import session, write
 from xpsql.platform.errors import OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.clauses.weight import WEIGHT
@@ -20,7 +20,9 @@ LOG = f"""SELECT CAST(id % 3 = 0 AS INT) AS click, CAST(id % 5 AS STRING) AS x, 
 CASE WHEN id % 10 = 9 THEN NULL ELSE {BASE} + id * 3600 END AS ts FROM range(400) ORDER BY id"""
 NEWEST = BASE + 398 * 3600
 BY_HAND = f"(CASE WHEN ts IS NULL THEN 1D ELSE power(2D, -({NEWEST} - ts) / ({DAY} * 2D)) END)"
-TRAIN = "TRAIN MODEL {name} USING xftrl LABEL click {weight} TIME ts WITH (workers = 1, batch_size = 50) AS {query}"
+TRAIN = (
+    "TRAIN MODEL {name} USING xftrl LABEL click {weight} TIME ts WITH (workers = 1, batch_size = 400, passes = 2) AS {query}"
+)
 
 
 def weights(session: xpsql.Session, name: str) -> list[dict[str, object]]:
@@ -34,8 +36,10 @@ def equal(session: xpsql.Session, one: str, other: str) -> None:
     assert [row["weight"] for row in found] == pytest.approx([row["weight"] for row in wanted], rel=1e-4, abs=1e-6)
 
 
-def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xpsql.Session) -> None:
-    session.sql(f"CREATE TABLE log AS {LOG}")
+def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xpsql.Session, tmp_path: Path) -> None:
+    with xpsql.connect(tmp_path / "made", "duckdb", SilentReporter()) as maker:
+        rows = maker.sql(LOG).arrow()
+    session.sql(f"CREATE TEMPORARY VIEW log AS SELECT * FROM parquet.`{write(rows, tmp_path / 'log.parquet')}`")
     both = f"SELECT click, x, w * {BY_HAND} AS w, ts FROM log"
     session.sql(TRAIN.format(name="a", weight="WEIGHT w BY AGE (half_life = '2 days')", query="SELECT * FROM log"))
     session.sql(TRAIN.format(name="b", weight="WEIGHT w", query=both))
@@ -58,7 +62,7 @@ def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xp
     explained = session.sql(f"EXPLAIN {TRAIN.format(name='e', weight='WEIGHT BY AGE', query='SELECT * FROM log')}").arrow()
     assert {"property": "weight", "value": "BY AGE (half_life = '7 days')"} in explained.to_pylist()
 
-    session.sql(f"CREATE TABLE later AS SELECT click, x, w, ts + {30 * DAY} AS ts FROM log")
+    session.sql(f"CREATE TEMPORARY VIEW later AS SELECT click, x, w, ts + {30 * DAY} AS ts FROM log")
     session.sql("CONTINUE MODEL c WITH (workers = 1) VALIDATE ON (SELECT * FROM log) AS SELECT click, x, ts FROM later")
     continued = WEIGHT.kept(session.models.version("c").manifest)
     assert (continued.half_life, continued.newest) == ("2 days", NEWEST + 30 * DAY)
@@ -67,10 +71,10 @@ def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xp
 def test_a_stream_counts_ages_from_the_newest_row_of_its_segment(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "w", "duckdb", SilentReporter()) as session:
         session.sql(f"CREATE TABLE log AS {LOG}")
-        rest = "WITH (until = 'available', workers = 1, batch_size = 50) AS SELECT * FROM STREAM log"
+        rest = "WITH (until = 'available', workers = 1, batch_size = 400) AS SELECT * FROM STREAM log"
         session.sql(f"TRAIN MODEL s USING xftrl LABEL click WEIGHT w BY AGE (half_life = '2 days') TIME ts {rest}")
-        query = "SELECT * FROM log"
-        session.sql(TRAIN.format(name="t", weight="WEIGHT w BY AGE (half_life = '2 days')", query=query))
+        train = TRAIN.replace("passes = 2", "passes = 1")
+        session.sql(train.format(name="t", weight="WEIGHT w BY AGE (half_life = '2 days')", query="SELECT * FROM log"))
         equal(session, "s", "t")
         session.sql(f"INSERT INTO log SELECT click, x, w, ts + {DAY} AS ts FROM ({LOG})")
         session.sql(f"CONTINUE MODEL s {rest}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,8 @@ from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.scoring.weights import Weights
+from xpsql.platform.training.clauses import CLAUSES
+from xpsql.platform.training.plan import Plan
 from xpsql.warehouse import stored
 from xpsql.warehouse.manifest import FORMAT, Manifest, read_manifest, write_manifest
 from xpsql.warehouse.stored import checksum, matches
@@ -140,6 +144,18 @@ def test_a_file_that_the_manifest_names_elsewhere_is_refused(warehouse: Path) ->
         (changed / "manifest.json").write_text(json.dumps(values))
         with pytest.raises(ModelError, match="is damaged: a file of a version is"):
             read_manifest(changed)
+
+
+def test_the_page_of_the_format_explains_every_key_of_a_manifest() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+    keys = {key for line in page.splitlines() if line.startswith("| `") for key in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert {field.name for field in dataclasses.fields(Manifest)} <= keys
+    assert {clause.name for clause in CLAUSES if clause.to_json is not None} <= keys
+
+
+def test_plans_and_manifests_stay_small() -> None:
+    assert len(dataclasses.fields(Plan)) <= 12
+    assert len(dataclasses.fields(Manifest)) <= 40
 
 
 def test_a_version_that_needs_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
