@@ -122,6 +122,10 @@ TRAININGS = {
         "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"
     ),
+    "weights by age": (
+        "USING xftrl WEIGHT BY AGE (half_life = '30 minutes') TIME ts "
+        "WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)"
+    ),
     "trials": (
         "USING xftrl TIME ts OPERATORS (admit(utility > 0.1), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"
