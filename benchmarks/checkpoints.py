@@ -169,7 +169,8 @@ def published(shard: Shard, programs: Programs, models: Models, base: Version | 
     """Write and commit a version as a resident training does; return it, and how long nothing could be pushed."""
     from xpsql.platform.ps.snapshot import VERSIONS
     from xpsql.platform.training.row_files.rows import save
-    from xpsql.warehouse.manifest import DELTA, Manifest, TableEntry
+    from xpsql.warehouse.entries import TableEntry
+    from xpsql.warehouse.manifest import DELTA, Manifest
 
     entries = (TableEntry("weights", 1, programs.read_dims),)
     start = time.perf_counter()
@@ -182,7 +183,7 @@ def published(shard: Shard, programs: Programs, models: Models, base: Version | 
     gone = None if base is None else {0: {"weights": snapshot.state.tables["weights"].gone}}
     save({0: own}, 1, draft, entries, gone)
     of: dict[str, Any] = {} if base is None else {"base": base.number, "requires": (DELTA,)}
-    draft.commit(dataclasses.replace(draft.manifest, rows=len(shard), **of))
+    draft.commit(dataclasses.replace(draft.manifest, **of).having_learned(rows=len(shard)))
     return models.version("m", draft.number), stood
 
 

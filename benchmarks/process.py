@@ -188,7 +188,7 @@ def num_rows(path: Path) -> int:
 def num_features(warehouse: Path, model: str = "ctr") -> int:
     from xpsql.warehouse.models import Models
 
-    return int(Models(warehouse).version(model).manifest.rows or 0)
+    return int(Models(warehouse).version(model).manifest.learned.rows or 0)
 
 
 if __name__ == "__main__":

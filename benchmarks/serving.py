@@ -135,7 +135,7 @@ def alone(warehouse: str, rows: int, length: float) -> Iterator[Figure]:
 
     with connect(warehouse) as session:
         train(session, rows)
-        yield Figure("features of the linear model", session.models.version("m").manifest.rows or 0, "rows")
+        yield Figure("features of the linear model", session.models.version("m").manifest.learned.rows or 0, "rows")
         Served(session.models, ["m"], None, print)  # makes the images
         begin = time.perf_counter()
         served = Served(session.models, ["m", "deep"], None, lambda text: None)

@@ -196,7 +196,7 @@ def latency(data: str, warehouse: str, rate: float, length: float) -> Iterator[F
     (sent, producing, took), waits = reported[0], []
     asked.send(True)
     for one in sent:
-        learned = [(m.finished, m.position[f"topic {TOPIC}"]["offsets"].get(str(one.partition), 0)) for m in made]
+        learned = [(m.finished, m.stream.position[f"topic {TOPIC}"]["offsets"].get(str(one.partition), 0)) for m in made]
         waits.append(min((at.timestamp() for at, stop in learned if at and stop >= one.stop), default=math.inf) - one.time)
     count = sum(one.number for one in sent)
     yield Figure(f"{PUBLISHED}: events produced and learned", count / took, "events/s")

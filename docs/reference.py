@@ -20,12 +20,11 @@ from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.lifetimes import feature_value
 from xpsql.platform.options import Part, describe
 from xpsql.platform.sql import history_calls
-from xpsql.platform.sql.clauses import CLAUSES
 from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
-from xpsql.platform.sql.release import OF_TRAINING
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
 from xpsql.platform.sql.streams import GRAMMAR as STREAMS
+from xpsql.platform.training.clauses import CLAUSES
 from xpsql.platform.training.metrics import METRICS, metric_names
 from xpsql.platform.training.plan import Settings
 from xpsql.platform.udf import FUNCTIONS
@@ -70,55 +69,6 @@ streams and requests alike; Spark's reader of JSON files keeps it as it is writt
 asked for its DAY, but has no text and goes into no table. Patterns of times take y, M, L, d, D, H, h, m, s, S, a, G, X, x, Z,
 z, O and VV; those that are read also k and K, those that are written also E.
 """
-
-CLAUSE_HELP = {
-    "USING": "The algorithm, with its options.",
-    "LABEL": "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL. "
-    "`two_tower` and `tdm` need none: with one, rows with 1 are learned, and rows with 0 are left out.",
-    "LATE": "After LABEL: an example comes with 0 when it is shown, and once more with 1 when it is clicked: see "
-    "[streams.md](streams.md).",
-    "WEIGHT": "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once.",
-    "TIME": "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970, "
-    "at most in 2106. A time that is NULL or before 1970 is ignored.",
-    "GROUP": "The user or session, for the metric `gauc`. It is not a slot: to learn from it too, select it twice, under "
-    "two names.",
-    "IGNORE": "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
-    "CROSS": "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "
-    "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
-    "VECTORS": "Vectors with ids, such as embeddings of images: a query of two columns, an id and an array of numbers. "
-    "`WITH (vectors = (image IN images))` says which slots hold the ids: see [vectors.md](vectors.md).",
-    "ITEMS": "Items with what describes them, one a row: the first column, which the query has under the same name, is "
-    "the item's id; the others count as columns of the query. Rows of other items are left out and counted, or an error: "
-    "`WITH (missing_items = 'error')`. `CONTINUE` runs its version's query again, except for a stream: see "
-    "[retrieval.md](retrieval.md#items-of-their-own).",
-    "TRANSFORM": "Features computed from the columns of the query: a SELECT list of row-wise expressions, in which "
-    "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
-    "of the training's rows. The model keeps it, and every reader of rows applies it, "
-    "the service included: see [transform.md](transform.md).",
-    "OPERATORS": "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named. "
-    "`safety`, `regularize`, `decay` of w, `gradient_average`, `staleness_discount` and `delay_compensation` act on dense "
-    "parameters, too, line by line. `ON` names the tables that an operator acts on, or `dense`: "
-    "`regularize (strength = 1) ON vectors`.",
-    "EVALUATE": "After every m batches of a pass the next n are scored before they are learned from: a window, which is a row "
-    "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
-    "TUNE": "Hyperparameter tuning: options of the algorithm written as `HPARAM_RANGE(low, high)` or "
-    "`HPARAM_CANDIDATES(a, b)` are tried, and the best by a metric become the version's: see [tuning.md](tuning.md).",
-    "VALIDATE": "Hold-out rows, which are never learned from, and are scored after each pass: a share of them, "
-    "drawn by a hash of the row's place; `LAST` and a share, the last ones in the order of learning; or a query with "
-    "the columns of the training's. "
-    "With `patience`, the training stops early when its loss on these rows no longer falls, or its recall rises no more.",
-    "RELEASE": "The release gate, which decides whether a version may be served: a condition on the metrics "
-    "over all windows of the first pass, such as `auc > 0.7 AND pcopc BETWEEN "
-    "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "
-    "and the statement fails. `auc` is the first label's, `auc(buy)` the one of label `buy`, `validation.auc` the one of "
-    "VALIDATE's rows. Metrics: "
-    f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
-    "PUBLISH": "A resident training, of a stream: it learns what arrives, and publishes a version every so often if it "
-    "has learned anything, until `STOP MODEL`: see [streams.md](streams.md).",
-    "RETAIN": "How many of the newest versions are kept where PUBLISH makes them; 100 by default. The served version, and "
-    "versions that somebody reads, are kept, too.",
-    "WITH": "Settings of the training, below.",
-}
 
 CLAUSE_TAIL = """\
 All columns of the query that no clause names are slots: features are made of them. `ORDER BY` in the query is the order of
@@ -216,13 +166,9 @@ def part(described: Part[Any, Any]) -> Iterator[str]:
 
 
 def clauses() -> Iterator[str]:
-    """Give the section on the clauses of TRAIN and CONTINUE.
-
-    Raises:
-        KeyError: a clause that CLAUSE_HELP does not explain.
-    """
+    """Give the section on the clauses of TRAIN and CONTINUE."""
     yield "## Clauses of TRAIN and CONTINUE\n"
-    yield table(("clause", "meaning"), [(f"`{word}`", CLAUSE_HELP[word]) for word in CLAUSES])
+    yield table(("clause", "meaning"), [(f"`{clause}`", clause.help) for clause in CLAUSES])
     yield CLAUSE_TAIL
     yield "### Settings of WITH\n"
     yield options(Settings)

@@ -31,6 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/input", "platform/input/crossed", "platform/input/side"),
     ("platform/input/streams", "platform/histories"),
     ("platform/training/metrics",),
+    ("platform/training/clauses",),
     ("platform/training/row_files",),
     ("platform/training/checkpoints", "platform/training/preparation"),
     ("platform/training/online",),

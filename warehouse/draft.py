@@ -13,9 +13,10 @@ from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
 from .durable import clear, link_tree, storing, sync_names, sync_tree
+from .entries import RoundEntry
 from .files import VersionFiles
 from .locks import Lock
-from .manifest import Manifest, RoundEntry, write_manifest
+from .manifest import Manifest, write_manifest
 from .stored import collected
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
@@ -88,7 +89,7 @@ class Draft(VersionFiles):
     @property
     def round_epoch(self) -> int:
         """The epoch in which the round began that its training is in."""
-        rounds = self.manifest.rounds
+        rounds = self.manifest.learned.rounds
         return rounds[-1].next_epoch if rounds else 0
 
     def begin_round(self, rounds: Sequence[RoundEntry], state: int) -> None:
@@ -100,7 +101,7 @@ class Draft(VersionFiles):
         """
         epoch = self.manifest.epoch + 1
         newest = dataclasses.replace(rounds[-1], state=state, next_epoch=epoch)
-        self.manifest = dataclasses.replace(self.manifest, rounds=(*rounds[:-1], newest))
+        self.manifest = self.manifest.having_learned(rounds=(*rounds[:-1], newest))
         self.enter(epoch)
 
     def progress(self, values: Mapping[str, Any]) -> None:
@@ -148,9 +149,10 @@ class Draft(VersionFiles):
                 if (self.folder / name).exists():
                     sync_tree(self.folder / name)
             sync_names(self.folder, self.folder.parents[2])
-        begun = self.manifest.examples_total
-        total = begun + manifest.examples
-        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))
+        begun = self.manifest.learned.examples_total
+        total = begun + manifest.learned.examples
+        learned = manifest.having_learned(examples_total=total)
+        self._end(dataclasses.replace(learned, status=status, error=None, files=files))
         self._open = False  # the version exists, whatever happens to files that it makes obsolete
         try:
             clear_checkpoints(self.manifest, self.folder)

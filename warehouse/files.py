@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..platform.errors import ModelError
 from .durable import make_folder, storing
-from .manifest import TableEntry
+from .entries import TableEntry
 from .names import part_name
 from .rows import RowWriter
 from .stored import NUM_SLICES

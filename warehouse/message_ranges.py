@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .manifest import many
+from .entries import many
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,8 @@ class Models(Catalog):
             replaces=replace,
             created=datetime.now(UTC),
             training=uuid.uuid4().hex,
-            xpsql=version("xpsql"),
-            examples_total=parent.manifest.examples_total if parent else 0,
-        )
+            environment={"xpsql": version("xpsql"), **manifest.environment},
+        ).having_learned(examples_total=parent.manifest.learned.examples_total if parent else 0)
         own = place_draft(folder, begun)
         return Draft(
             folder / f"v{number}",

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..platform.errors import ModelError
 from .durable import creating, storing, sync
-from .manifest import TableEntry
+from .entries import TableEntry
 from .stored import NUM_SLICES, SLICE_SHIFT, VersionFile, seal
 
 ROW_GROUP_ROWS = 1 << 20

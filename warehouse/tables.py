@@ -90,6 +90,11 @@ class Tables:
         """
         return self._paths(name, self._contents(name))
 
+    def generation(self, name: str) -> int:
+        """Return how many changes a table has seen, 0 where there is none."""
+        contents = self._contents(name)
+        return 0 if contents is None else contents.generation
+
     def partitioned_by(self, name: str) -> tuple[str, ...]:
         """Return the columns that a table is partitioned by.
 

@@ -52,7 +52,7 @@ class Version(Folders):
     @property
     def position(self) -> Mapping[str, Mapping[str, Any]]:
         """How far it and its ancestors have read each stream, by its name: see Manifest, and segments.PASSED."""
-        return {**self.manifest.position, **read_passed(self.folder)}
+        return {**self.manifest.stream.position, **read_passed(self.folder)}
 
     @property
     def progress(self) -> str | None:
@@ -195,10 +195,10 @@ def reached(lines: Sequence[Mapping[str, Any]], newest: Checkpoint | None, manif
     batches = max((line["batch"] for line in lines if "batch" in line), default=0)
     if any("objective" in line for line in lines):
         return f"{batches} iterations over all examples"
-    examples = max(batches * manifest.batch_size, 0 if newest is None else newest.examples)
-    if manifest.expected is None:
+    examples = max(batches * manifest.sizes.batch_size, 0 if newest is None else newest.examples)
+    if manifest.sizes.examples is None:
         return f"{examples:,} examples"
-    return f"{min(examples, manifest.expected):,} of {manifest.expected:,} examples"
+    return f"{min(examples, manifest.sizes.examples):,} of {manifest.sizes.examples:,} examples"
 
 
 def newest_checkpoint(manifest: Manifest, folder: Path) -> Checkpoint | None:

@@ -14,9 +14,9 @@ from ..engines.spark_sql.lexer import Token, level, tokens_of
 from ..errors import StatementError, XpsqlError
 from ..options import Described, describe
 from ..session import Session
-from ..sql.clauses import CLAUSES
 from ..sql.functions import FUNCTIONS
 from ..sql.statements import STATEMENTS
+from ..training.clauses import CLAUSES
 from ..training.metrics import metric_names
 from ..training.plan import Settings
 
@@ -91,7 +91,7 @@ def words_of(typed: Sequence[str]) -> list[str]:
     """Return the words of our statement that an entry, in capitals, begins with; those of clauses elsewhere."""
     ours = [name for name in STATEMENTS.names if name.split() == list(typed[: len(name.split())])]
     statement = STATEMENTS.find(max(ours, key=len)) if ours else None
-    return UPPER.findall(statement.grammar) if statement else [*CLAUSES]
+    return UPPER.findall(statement.grammar) if statement else [*CLAUSES.names]
 
 
 def of_training(before: str) -> list[str] | None:

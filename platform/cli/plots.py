@@ -73,15 +73,15 @@ class Trained:
     @property
     def counts(self) -> tuple[float, float] | None:
         """Positives and negatives that it learned from; None where labels are no classes."""
-        if not self.manifest.calibration:
+        if not self.manifest.learned.calibration:
             return None
-        _, labels, examples = np.array(self.manifest.calibration, float).T
+        _, labels, examples = np.array(self.manifest.learned.calibration, float).T
         positives = float((labels * examples).sum())
         return positives, float(examples.sum()) - positives
 
     def examples(self, line: dict[str, Any]) -> float:
         """Return how many examples had been learned from where a line was written."""
-        return float(line["batch"] * self.manifest.batch_size)
+        return float(line["batch"] * self.manifest.sizes.batch_size)
 
 
 def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
@@ -98,7 +98,7 @@ def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
         ends = (min(min(line.x) for line in drift), max(max(line.x) for line in drift))
         text = "Predicted over actual clicks as learning went on; at 1 there are as many as predicted."
         yield "Drift", text, lines([Line("even", ends, (1, 1), None), *drift], "examples", "pcopc")
-    yield from of_predictions([one for one in shown if one.manifest.calibration])
+    yield from of_predictions([one for one in shown if one.manifest.learned.calibration])
     yield from of_segments(shown)
     for one in shown:
         measured = one.of_rows
@@ -152,8 +152,8 @@ def of_predictions(shown: Sequence[Trained]) -> Iterator[Chart]:
         return
     roc, calibrated, histogram, ends = [Line("even", (0, 1), (0, 1), None)], [], [], [0.0]
     for one in shown:
-        parts = np.array(one.manifest.calibration, float).reshape(-1, 3)
-        predicted, labels, examples = merged(one.manifest.calibration, CALIBRATED).T
+        parts = np.array(one.manifest.learned.calibration, float).reshape(-1, 3)
+        predicted, labels, examples = merged(one.manifest.learned.calibration, CALIBRATED).T
         low, high = np.array([interval(min(share, 1), n) for share, n in zip(labels, examples, strict=True)]).T
         calibrated.append(Line(one.name, predicted.tolist(), labels.tolist(), one.color, (low.tolist(), high.tolist())))
         ends += [predicted.max(), min(high.max(), 2 * labels.max())]
@@ -219,7 +219,7 @@ def of_segments(shown: Sequence[Trained]) -> Iterator[Chart]:
                 for n, mean in zip(names, means, strict=True)
             ]
             groups.append(Bars(one.name, means, texts, one.color))
-        by = next((one.manifest.evaluate["by"] for one in shown if one.manifest.evaluate and one.segments), "segment")
+        by = next((one.manifest.roles.by for one in shown if one.manifest.roles.by and one.segments), "segment")
         yield f"{name} by {by}", "Mean over windows, the values with the most examples first.", bars(names, groups, name)
 
 

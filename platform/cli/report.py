@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ...warehouse.version import Version
 from ..errors import StatementError
-from ..sql.statements.describe_model import gate, parts, readable, settings
+from ..sql.statements.describe_model import parts, readable, said, settings
+from ..training.clauses.release import RELEASE
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
@@ -63,16 +64,16 @@ def statement(one: Trained, shown: Sequence[Trained]) -> str:
 def verdict(one: Trained, named: bool) -> str:
     """Return the release gate's verdict on a version; nothing where it had no gate."""
     manifest = one.manifest
-    if manifest.release is None:
+    if (release := RELEASE.kept(manifest)) is None:
         return ""
     passed = manifest.status == "ready"
     word = "Released" if passed else f"{manifest.status.capitalize()}, not released"
     known = {**manifest.evaluation, **{f"{VALIDATION}{name}": value for name, value in manifest.validation.items()}}
-    asked = re.findall(r"[\w.]+(?:\(\w+\))?", manifest.release)
+    asked = re.findall(r"[\w.]+(?:\(\w+\))?", release.text)
     found = ", ".join(f"{name} {known[name]:.4g}" for name in dict.fromkeys(asked) if known.get(name) is not None)
     why = f" It had {html.escape(found)}." if found else ""
     name = f"{html.escape(one.name)}: " if named else ""
-    condition = f"RELEASE WHEN <code>{html.escape(manifest.release)}</code>"
+    condition = f"RELEASE WHEN <code>{html.escape(release.text)}</code>"
     return f'<div class="gate{"" if passed else " held"}"><b>{name}{word}.</b> {condition}{why}</div>'
 
 
@@ -89,8 +90,12 @@ def fact_rows(shown: Sequence[Trained]) -> Iterator[str]:
 def facts(one: Trained) -> dict[str, str]:
     """Return the numbers of a version at the top of the page, by name."""
     manifest = one.manifest
-    found: dict[str, object] = {"examples": manifest.examples, "features": manifest.rows, "seconds": manifest.seconds}
-    for label in (None, *manifest.labels[1:]):
+    found: dict[str, object] = {
+        "examples": manifest.learned.examples,
+        "features": manifest.learned.rows,
+        "seconds": manifest.seconds,
+    }
+    for label in (None, *manifest.roles.labels[1:]):
         for name in (*headlines(), "pcopc"):
             found[key(name, label)] = manifest.metrics.get(key(name, label))
         for name in ("auc", "gauc"):
@@ -112,7 +117,7 @@ def number(value: object) -> str:
 def option_rows(shown: Sequence[Trained]) -> Iterator[str]:
     """Yield the rows of the table of what versions were made with."""
     columns = [
-        {n: readable(v) for n, v in (*parts(m), *gate(m), *settings(m)) if v is not None and v != "()"}
+        {n: readable(v) for n, v in (*parts(m), *said(m), *settings(m)) if v is not None and v != "()"}
         for m in (one.manifest for one in shown)
     ]
     for name in dict.fromkeys(name for column in columns for name in column):

@@ -13,13 +13,13 @@ from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name
 
 from ..display import cells, drawn_table, more, one_line, width_of
-from ..sql.clauses import CLAUSES
 from ..sql.statements import STATEMENTS
+from ..training.clauses import CLAUSES
 
 MOST_ROWS = 1000
 MOST_WIDTH = 60
 GAP = 3
-OURS = frozenset(word for name in (*STATEMENTS.names, *CLAUSES) for word in name.split()) | {"VERSION", "STREAM", "ML"}
+OURS = frozenset(word for name in (*STATEMENTS.names, *CLAUSES.names) for word in name.split()) | {"VERSION", "STREAM", "ML"}
 
 
 class StatementLexer(SqlLexer):  # type: ignore[misc]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import SourceEntry, Split
 from ..errors import StatementError
 from .tasks import Tasks
 
@@ -203,6 +203,14 @@ class Engine(Protocol):
 
     def relations(self) -> list[str]:
         """Return the names of tables and views, except internal ones, for completion and error messages."""
+        ...
+
+    def sources(self, query: str) -> tuple[SourceEntry, ...]:
+        """Return what a query reads: tables and files by the names that it, or a view, uses.
+
+        Raises:
+            OSError: a file is gone.
+        """
         ...
 
     def columns(self, relation: str) -> list[str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..errors import StatementError
 from ..objects import metadata_of
 from .base import Bounds, Scan, Staged

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from ...warehouse.manifest import RowGroup, Split
+from ...warehouse.entries import RowGroup, Split
 from ..errors import DataError, NoTextError
 from ..objects import is_object, located, metadata_of, parquet_file, schema_of, stamp
 from ..spark_types import is_category

@@ -29,9 +29,10 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from ...warehouse.durable import clear, make_folder, replace_text, storing, sync, sync_tree
+from ...warehouse.entries import record
 from ...warehouse.folders import version_folders
 from ...warehouse.locks import Lock
-from ...warehouse.manifest import read_json, record
+from ...warehouse.manifest import read_json
 from ...warehouse.names import folder_name, model_name
 from ..errors import ModelError, suggestion
 from ..typed import has_types

@@ -49,7 +49,7 @@ def weights_apart(
     """
     if (found := ready(version, half, bases, report)) is not None:
         return found
-    if (version.manifest.rows or 0) < SMALL_ROWS or any(base.path is None for base in bases):
+    if (version.manifest.learned.rows or 0) < SMALL_ROWS or any(base.path is None for base in bases):
         return made(version, half, bases, report)
     with tempfile.TemporaryDirectory(prefix="xpsql-serve-") as name:
         folder = Path(name)

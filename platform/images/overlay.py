@@ -54,7 +54,7 @@ def overs_of(version: Version, bases: Sequence[MappedRows]) -> list[Bytes | None
     Returns:
         None where it has other tables, or differs in more rows than pay.
     """
-    rows, of_base = version.manifest.rows, bases[0].layout.rows
+    rows, of_base = version.manifest.learned.rows, bases[0].layout.rows
     if abs(rows - of_base) > MOST_SHARE * of_base or not same_tables(version, bases):
         return None
     overs: list[Bytes | None] = []

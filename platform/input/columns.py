@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import PAIRS, PAIRS_NUMBER
 from ...algorithms.inputs import ArraySlot, Layout
-from ...warehouse.manifest import Manifest, SlotEntry
+from ...warehouse.entries import SlotEntry
+from ...warehouse.manifest import Manifest
 from ..errors import StatementError, Subject
 from ..reserved import INTERCEPT_NUMBER
 from ..trees.tree import TREE, TREE_NUMBER
@@ -248,16 +249,16 @@ def columns_from(manifest: Manifest) -> Columns:
     slots = list(map(slot_of, manifest.slots))
     return Columns(
         tuple(slot for slot in slots if slot.kind not in MADE_KINDS),
-        manifest.labels,
-        manifest.weight,
-        manifest.time,
-        manifest.group,
-        manifest.ignore,
+        manifest.roles.labels,
+        manifest.roles.weight,
+        manifest.roles.time,
+        manifest.roles.group,
+        manifest.roles.ignore,
         manifest.settings.get("nulls", "feature") == "feature",
         any(slot.kind == INTERCEPT_KIND for slot in slots),
         tuple(slot for slot in slots if slot.kind == OFFERED_KIND),
-        standardised=bool(manifest.labels) and set(manifest.labels) <= set(manifest.statistics.get("scaled", ())),
-        classes=Classes(manifest.classes, manifest.class_type) if manifest.classes else None,
+        standardised=bool(manifest.roles.labels) and set(manifest.roles.labels) <= set(manifest.statistics.get("scaled", ())),
+        classes=Classes(manifest.roles.classes, manifest.roles.class_type) if manifest.roles.classes else None,
         sides=tuple(Side(one.name, one.slots, one.hidden, one.elements) for one in manifest.vectors),
         tree=any(slot.kind == TREE_KIND for slot in slots),
         pairs=any(slot.kind == PAIRS_KIND for slot in slots),

@@ -34,6 +34,7 @@ class Roles(NamedTuple):
         named_vectors: the names of the vectors that the statement gives.
         hidden: units of the hidden layers that such vectors go through.
         positive: the column that says which rows were taken, which are all that is learned.
+        computed: those that the query does not return, but a clause computes.
     """
 
     labels: tuple[str, ...]
@@ -55,12 +56,14 @@ class Roles(NamedTuple):
     hidden: tuple[int, ...] = ()
     raw: tuple[str, ...] = ()
     positive: str | None = None
+    computed: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are no slots."""
         single = (self.positive, self.weight, self.time, self.group, self.by)
-        return (*self.labels, *(column for column in single if column is not None), *self.ignore)
+        named = (column for column in single if column is not None and column not in self.computed)
+        return (*self.labels, *named, *self.ignore)
 
     def subject(self, named: Named) -> Subject:
         """Return the option that names columns."""

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..cores import cores
 from ..engines.base import Scan
 from ..errors import StatementError

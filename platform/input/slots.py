@@ -9,7 +9,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ...algorithms.augments.pairs import PAIRS_NUMBER
-from ...warehouse.manifest import Manifest, SlotEntry
+from ...warehouse.entries import SlotEntry
+from ...warehouse.manifest import Manifest
 from ..engines.base import check_names_apart
 from ..errors import StatementError, Subject, suggestion
 from ..options import Named
@@ -214,14 +215,14 @@ def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ..
     Raises:
         StatementError: they differ, or their order does: weights belong to a label's position.
     """
-    if [label.lower() for label in labels] != [label.lower() for label in parent.labels]:
-        before = ", ".join(parent.labels)
+    if [label.lower() for label in labels] != [label.lower() for label in parent.roles.labels]:
+        before = ", ".join(parent.roles.labels)
         raise StatementError(
             f"{LABEL} names {', '.join(labels)} and was {before} in version {parent.version}, whose weights go on. "
             f"Write LABEL {before}; SELECT a column that has another name now AS the old one; or TRAIN a new model.",
             subject=LABEL,
         )
-    return parent.labels
+    return parent.roles.labels
 
 
 def classes_in(labels: Sequence[pa.Field], multiclass: bool, parent: Manifest | None) -> Classes | None:
@@ -304,8 +305,8 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
 
 def roles_before(parent: Manifest) -> set[str | None]:
     """Return the columns that have a role in a version; CONTINUE keeps them where it names no others."""
-    by = parent.evaluate["by"] if parent.evaluate else None
-    return {*parent.labels, *parent.ignore, parent.weight, parent.time, parent.group, by}
+    roles = parent.roles
+    return {*roles.labels, *roles.ignore, roles.weight, roles.time, roles.group, roles.by}
 
 
 def check_roles(roles: Mapping[Subject, Sequence[str]]) -> None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..engines.base import Scan
 from ..ps.messages import BatchId
 from ..ps.watermarks import Turn

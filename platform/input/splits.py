@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..engines.base import Scan
 from ..engines.repeats import flat
 from ..errors import StatementError

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..engines.base import Bounds, Scan
 from ..engines.repeats import expanded
 from ..errors import StatementError, Subject, suggestion

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...warehouse.chains.links import ChainLink
 from ...warehouse.chains.merge import new_keys
-from ...warehouse.manifest import TableEntry
+from ...warehouse.entries import TableEntry
 from ...warehouse.rows import RowWriter, keys_of
 from ...warehouse.scratch import scratch
 from ...warehouse.version import Version

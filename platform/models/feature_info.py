@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...warehouse.manifest import SlotEntry, TableEntry
+from ...warehouse.entries import SlotEntry, TableEntry
 from ...warehouse.version import Version
 from .weights import Relation, magnitude, weights
 
@@ -35,7 +35,7 @@ def feature_info(version: Version, engine: Engine) -> pa.Table:
     slots = [slot for slot in version.manifest.slots if slot.share is None]
     with weights(version, engine) as relation:
         counted = _counted(relation, version.manifest.tables[0], engine)
-    examples = version.manifest.examples_total
+    examples = version.manifest.learned.examples_total
     return pa.Table.from_pylist([_row(slot, counted.get(slot.number, {}), examples) for slot in slots], SCHEMA)
 
 

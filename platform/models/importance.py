@@ -48,7 +48,7 @@ def weighed(version: Version, engine: Engine) -> dict[str, float]:
             f"FROM {relation.views[table.name]} GROUP BY slot"
         )
         sizes = {row["slot"]: row["size"] for batch in engine.reader(query) for row in batch.to_pylist()}
-    examples = max(manifest.examples_total, 1)
+    examples = max(manifest.learned.examples_total, 1)
     return {names[number]: size / examples for number, size in sizes.items() if number in names}
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import ModelError
+from ..training.chosen import decided
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
-from .options import chosen
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
@@ -90,8 +90,8 @@ def row_of_model(models: Models, name: str, versions: Sequence[Version]) -> dict
         "version": version.number if version.served else None,
         "status": manifest.status,
         "algorithm": manifest.algorithm.name,
-        "examples": manifest.examples_total,
-        "features": manifest.rows,
+        "examples": manifest.learned.examples_total,
+        "features": manifest.learned.rows,
         "auc": manifest.metrics.get("auc"),
         "created": manifest.created,
         "progress": progress(versions[-1]) if resident is None else resident.text,
@@ -143,7 +143,7 @@ def bytes_of(version: Version, counted: set[Path]) -> int | None:
 
 def headlines_of(version: Version) -> list[str]:
     """Return the metrics shown of a version: the headlines of each label, `auc` of the first and `auc(buy)` of another one."""
-    names = [key(name, label) for label in (None, *version.manifest.labels[1:]) for name in headlines()]
+    names = [key(name, label) for label in (None, *version.manifest.roles.labels[1:]) for name in headlines()]
     return [*names, *(f"{VALIDATION}{name}" for name in names if version.manifest.validation)]
 
 
@@ -155,8 +155,9 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
     return {
         **fields,
         **metrics,
-        "features": manifest.rows,
-        "batch_size": chosen(manifest).get("batch_size"),
+        "examples": manifest.learned.examples,
+        "features": manifest.learned.rows,
+        "batch_size": decided(manifest.sizes).get("batch_size"),
         "once": None if (once := manifest.settings.get("once")) is None else str(once),
         "served": version.served,
         "progress": version.progress,

@@ -19,7 +19,7 @@ from ..parts import ALGORITHM
 from ..scoring.best import Best
 
 if TYPE_CHECKING:
-    from ...warehouse.manifest import TableEntry
+    from ...warehouse.entries import TableEntry
     from ...warehouse.version import Version
 
 WEIGHTS = "weights"

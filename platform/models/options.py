@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...warehouse.manifest import PartEntry
+from ...warehouse.entries import PartEntry
 from ..errors import StatementError
 from ..input.columns import columns_from
-from ..input.transform import Transform
 from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
+from ..training.chosen import decided
+from ..training.clauses.transform import TRANSFORM
 from ..training.plan import Settings
 from ..training.recipe import options_in
 
@@ -30,6 +31,7 @@ SCHEMA = pa.schema(
         ("value", pa.string()),
         ("default", pa.string()),
         ("given", pa.bool_()),
+        ("chosen_by", pa.string()),
     ]
 )
 
@@ -37,8 +39,13 @@ Row = dict[str, Any]
 
 
 def options_of(manifest: Manifest) -> pa.Table:
-    """Return a row for each option of a version's algorithm, operators and training."""
-    return pa.Table.from_pylist(list(rows(manifest)), SCHEMA)
+    """Return a row for each option of a version's algorithm, operators and training, with who chose it."""
+    by = {(one.clause, one.part, one.name): one.by for one in manifest.chosen}
+    found = []
+    for line in rows(manifest):
+        known = by.get((line["clause"], line["part"] or "", line["option"]), "user" if line["given"] else "default")
+        found.append({**line, "chosen_by": known})
+    return pa.Table.from_pylist(found, SCHEMA)
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
@@ -52,21 +59,14 @@ def rows(manifest: Manifest) -> Iterator[Row]:
     for slot in manifest.slots:
         if slot.members:
             yield row("CROSS", None, slot.name, slot.members, None, True)
-    transform = Transform.of(manifest.transform)
+    transform = TRANSFORM.kept(manifest)
     for item in transform.items if transform is not None else ():
         yield row("TRANSFORM", None, item.name, item.sql, None, True)
     settings = {option.name: option for option in describe(Settings)}
-    decided = chosen(manifest)
+    ran = decided(manifest.sizes)
     for name, value in manifest.settings.items():
         default = settings[name].default if name in settings else None
-        yield row("WITH", None, name, decided.get(name, value), default, plain(value) != plain(default))
-
-
-def chosen(manifest: Manifest) -> dict[str, int]:
-    """Return the settings that a training ran with, whether the statement gave them or its rows decided them."""
-    size = {"batch_size": manifest.batch_size} if manifest.shards else {}  # without shards all examples are learned at once
-    found = {**size, "passes": manifest.passes, "shards": manifest.shards, "workers": manifest.workers}
-    return {name: number for name, number in found.items() if number}
+        yield row("WITH", None, name, ran.get(name, value), default, plain(value) != plain(default))
 
 
 def of_part(clause: str, kind: PartKind, part: PartEntry, layout: Layout | None = None) -> Iterator[Row]:

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from ...warehouse.draft import Draft
 from ...warehouse.durable import storing
+from ...warehouse.entries import TableEntry
 from ...warehouse.folders import newest_interrupted
-from ...warehouse.manifest import DELTA, Manifest, TableEntry
+from ...warehouse.manifest import DELTA, Manifest
 from ...warehouse.models import Models
 from ...warehouse.rows import RowWriter, rows_schema
 from ...warehouse.version import Version
@@ -65,7 +66,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
                 parent.copy(copied.name, copied)
             for vectors in parent.manifest.vectors:
                 parent.copy(f"vectors/{vectors.name}", draft.vectors_of(vectors.name))
-            draft.commit(dataclasses.replace(draft.manifest, rows=rows[0] if rows else 0))
+            draft.commit(draft.manifest.having_learned(rows=rows[0] if rows else 0))
             return parent.manifest, draft.manifest
 
 
@@ -78,10 +79,9 @@ def _child(parent: Version, statement: str) -> Manifest:
         base=None,
         requires=tuple(name for name in parent.manifest.requires if name != DELTA),
         splits=(),
-        examples=0,
         finished=None,
         seconds=None,
-    )
+    ).having_learned(examples=0)
 
 
 def _check(engine: Engine, relation: Relation, condition: str) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...warehouse.manifest import Manifest, TableEntry
+from ...warehouse.entries import TableEntry
+from ...warehouse.manifest import Manifest
 from ...warehouse.version import Version
 from ..engines.base import internal_name
 from ..operators.lifetimes.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
@@ -87,7 +88,7 @@ def _columns(manifest: Manifest, table: TableEntry) -> dict[str, str]:
         "shows": "CAST(shows AS BIGINT)",
         "clicks": "CAST(clicks AS BIGINT)",
         "utility": utility(_recent(table, RECENT_SHOWS, "shows"), Sql(magnitude(table)), sql_ln).text,
-        "information": _information(table, manifest.base_rate),
+        "information": _information(table, manifest.learned.base_rate),
         **({OFFERED: OFFERED if OFFERED in table.columns else NOTHING_OFFERED} if offers(manifest) else {}),
     }
 

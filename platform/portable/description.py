@@ -54,11 +54,11 @@ def described(
     learned = None if pairs is None else {"item": columns.scalar[pairs.item].name, "history": columns.bags[pairs.history].name}
     return {
         "format": FORMAT,
-        "xpsql": manifest.xpsql,
+        "xpsql": manifest.environment.get("xpsql", ""),
         "model": manifest.model,
         "version": version.number,
         "algorithm": manifest.algorithm.name,
-        "labels": list(manifest.labels),
+        "labels": list(manifest.roles.labels),
         "classes": None if columns.classes is None else list(columns.classes.values),
         "outputs": [{"name": name, "floats": floats} for name, floats in outputs],
         "key_rule": RULE,
@@ -75,7 +75,7 @@ def described(
         "sums": None if algorithm.sums is None or columns.offered else algorithm.sums._asdict(),
         "pairs": None if learned is None else {**learned, "short": SHORT},
         "packaged": isinstance(algorithm.learns, Packaged),
-        "transform": manifest.transform,
+        "transform": manifest.clauses.get("TRANSFORM"),
     }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..input.batches import Ladders
 from ..input.columns import columns_from
 from ..ps.compiled.ladder import Ladder

@@ -30,7 +30,7 @@ def check_labelled(version: Version) -> None:
         StatementError: it is one.
     """
     manifest = version.manifest
-    if not manifest.labels:
+    if not manifest.roles.labels:
         raise StatementError(
             f"ML.EXPLAIN_PREDICT takes predictions of a label apart, and {manifest.model} has none: "
             f"{manifest.algorithm.name} learns without labels. Look at its features by ML.WEIGHTS or ML.NEAREST."
@@ -41,10 +41,10 @@ def check_labelled(version: Version) -> None:
             f"ML.EXPLAIN_PREDICT takes a score apart by features, and {manifest.model} sees vectors by ids, too: {names}. "
             "Train a model without them to compare."
         )
-    if manifest.classes:
+    if manifest.roles.classes:
         raise StatementError(
             f"ML.EXPLAIN_PREDICT takes one score apart, and {manifest.model} has one for each of "
-            f"{len(manifest.classes)} classes. Look at ML.FEATURE_IMPORTANCE, or train a model whose label is 1 for the "
+            f"{len(manifest.roles.classes)} classes. Look at ML.FEATURE_IMPORTANCE, or train a model whose label is 1 for the "
             "class in question."
         )
 
@@ -66,7 +66,7 @@ class Explanation:
     def __init__(self, version: Version, engine: Engine, query: str, top: int) -> None:
         self._version, self._engine, self._top = version, engine, top
         self._rows = rows_of(version, engine, query)
-        self._added = [*predictions_of(version), *explained_fields(version.manifest.labels)]
+        self._added = [*predictions_of(version), *explained_fields(version.manifest.roles.labels)]
         check_new(self._added, self._rows.schema.names)
         self.schema = pa.schema([*self._rows.schema, *self._added])
 

@@ -69,7 +69,7 @@ def floats_of(version: Version) -> int:
     """Return how many floats its weights are."""
     manifest = version.manifest
     dense = sum(math.prod(entry.shape) for entry in manifest.dense)
-    return dense + (manifest.rows or 0) * sum(table.dim for table in manifest.tables)
+    return dense + (manifest.learned.rows or 0) * sum(table.dim for table in manifest.tables)
 
 
 SCORERS = Scorers()

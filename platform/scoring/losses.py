@@ -13,6 +13,7 @@ from ..input.splits import chunk_rows
 from ..input.taken import Taking
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
+from ..training.clauses.label import LABEL
 from ..training.metrics.metrics import Metrics, Targets
 from ..training.online.planting import tree_of
 from ..training.online.step import inputs_of, loss_step
@@ -27,7 +28,9 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     was taken, those are measured that were.
     """
     version, size, scan = request.version, BATCH_SIZES[-1], request.scan
-    if (label := version.manifest.positive) is not None and label.lower() in {name.lower() for name in scan.schema.names}:
+    if (label := LABEL.kept(version.manifest).positive) is not None and label.lower() in {
+        name.lower() for name in scan.schema.names
+    }:
         scan = Taking(label, None).rows(scan)
     step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())
     columns = columns_from(version.manifest)

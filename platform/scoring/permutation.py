@@ -50,7 +50,7 @@ def check_measured(version: Version) -> None:
     Raises:
         StatementError: it is one.
     """
-    if not version.manifest.labels:
+    if not version.manifest.roles.labels:
         raise StatementError(
             f"ML.FEATURE_IMPORTANCE measures predictions of a label, and {version.manifest.model} has none. Leave the data out "
             "to see what its weights tell."

@@ -147,7 +147,7 @@ def scorer_here(request: Request) -> Scorer:
 
 def is_small(request: Request) -> bool:
     """Return whether tasks would take longer to start than to score."""
-    return max(request.version.manifest.rows or 0, sum(split.rows for split in request.splits)) <= SMALL_ROWS
+    return max(request.version.manifest.learned.rows or 0, sum(split.rows for split in request.splits)) <= SMALL_ROWS
 
 
 def score_here(request: Request, path: Path, reporter: Reporter) -> Path:

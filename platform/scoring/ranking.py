@@ -13,7 +13,7 @@ from ..cores import cores
 from ..engines.base import Engine
 from ..errors import StatementError
 from ..input.columns import columns_from
-from ..input.transform import Transform
+from ..training.clauses.transform import TRANSFORM
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .beam import Beam
@@ -80,7 +80,7 @@ class Ranking:
                 f"Items are ranked by their scores, and {version.manifest.algorithm.name} has {has}. Use a model with labels "
                 "of 0 and 1, such as xsvd or slrm, or one of two_tower or tdm."
             )
-        if (transform := Transform.of(version.manifest.transform)) is not None and transform.items:
+        if (transform := TRANSFORM.kept(version.manifest)) is not None and transform.items:
             raise StatementError(
                 f"Items are ranked by features as they are, and {version.manifest.model} computes some in TRANSFORM. Compute "
                 "them in the queries of TRAIN and of this call."

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..engines.base import Engine
 from ..errors import StatementError, suggestion
 from ..quoting import quoted
+from ..training.clauses.label import LABEL
 from .best import Places
 from .catalogue import alike, is_array, places_of
 from .ranking import Ranking
@@ -59,7 +60,7 @@ class Retrieval:
                 f"{taken.name} of the query holds {taken.type}, and {item.name} of ITEMS {item.type}, which cannot be the same "
                 "items. Use CAST."
             )
-        label = version.manifest.positive
+        label = LABEL.kept(version.manifest).positive
         if label is not None and label.lower() in {name.lower() for name in schema.names}:
             query = f"SELECT * FROM ({query}\n) WHERE CAST({quoted(label)} AS DOUBLE) = 1"
         theirs = {name.lower() for name in items.column_names}

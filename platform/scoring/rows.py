@@ -11,7 +11,8 @@ import pyarrow as pa
 from ..engines.base import Engine, Scan, Staged
 from ..input.columns import columns_from
 from ..input.slots import matched
-from ..input.transform import PREFIX, Transform
+from ..input.transform import PREFIX
+from ..training.clauses.transform import TRANSFORM
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -41,7 +42,7 @@ def rows_of(version: Version, engine: Engine, query: str) -> ScoredRows:
         StatementError: the query cannot run, lacks a column of the model or of its TRANSFORM, or has one as another kind.
     """
     manifest = version.manifest
-    columns, transform = columns_from(manifest), Transform.of(manifest.transform)
+    columns, transform = columns_from(manifest), TRANSFORM.kept(manifest)
     if transform is None:
         found = engine.scan(query)
         return ScoredRows(query, found, found.schema, matched(columns, found.schema, columns.inputs))

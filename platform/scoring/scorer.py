@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...algorithms.sums import Sums
-from ...warehouse.manifest import Manifest, Split
+from ...warehouse.entries import Split
+from ...warehouse.manifest import Manifest
 from ..engines.base import Scan
 from ..engines.repeats import expanded
 from ..input.batches import Batch, Ladders, batches
@@ -61,7 +62,7 @@ class Request(NamedTuple):
     @property
     def num_labels(self) -> int:
         """How many columns of predictions there are, after those carried and before other outputs."""
-        return len(self.version.manifest.labels)
+        return len(self.version.manifest.roles.labels)
 
 
 class Scored(NamedTuple):

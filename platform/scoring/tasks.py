@@ -79,7 +79,7 @@ def score_on(tasks: Tasks, request: Request, folder: Path, reporter: Reporter) -
         XpsqlError: of the first task that failed.
     """
     manifest = request.version.manifest
-    weight_bytes = (manifest.rows or 0) * sum(8 + 4 * table.dim for table in manifest.tables)  # a key and its floats
+    weight_bytes = (manifest.learned.rows or 0) * sum(8 + 4 * table.dim for table in manifest.tables)  # a key and its floats
     places = scoring_places(tasks, weight_bytes, len(request.splits))
     driver = ScoringDriver(len(request.splits), places.workers, reporter)
     while driver.unfinished:

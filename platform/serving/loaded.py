@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ..images.image import ImageWeights
 from ..input.batches import Batch, Ladders
 from ..input.columns import Columns, columns_from
-from ..input.transform import Transform
 from ..ps._native import RowScorer
 from ..ps.compiled.ladder import LOWEST, Ladder, rung
 from ..scoring.kept import scorer_of
 from ..scoring.scorer import Padding, Scored, Shape, SumsScorer, predictions_of
+from ..training.clauses.transform import TRANSFORM
 from .arrow_stream import StreamReader
 from .inputs import Input
 from .rows import RowBatches, described_columns, row_scorer
@@ -123,7 +123,7 @@ class Loaded:
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
         features = tuple(map(Input.of, {slot.column: slot for slot in self.columns.slots if not slot.members}.values()))
-        transform = Transform.of(manifest.transform)
+        transform = TRANSFORM.kept(manifest)
         self.inputs = inputs_of(features, transform)
         self.features = features_of(features, self.inputs, transform)
         self.streams = StreamReader(self.inputs)

@@ -14,9 +14,9 @@ from ..errors import StatementError, Subject
 from ..input.transform import TAIL, Item, Transform
 from ..quoting import literal
 from ..spark_types import spark_type, type_words
+from ..training.clauses.transform import CONSTANTS, MOST_WORDS, TRANSFORM, VALUE, ConstantCall, Written
 from . import streams
 from .query import Query
-from .transform import CONSTANTS, MOST_WORDS, VALUE, ConstantCall, Written
 
 if TYPE_CHECKING:
     from ..training.plan import Plan
@@ -50,28 +50,27 @@ def applied(
         raise StatementError(
             f"{FIT_ROWS} has no effect: no constants of TRANSFORM are computed. Leave it out.", subject=FIT_ROWS
         )
-    if written is None and plan.transform is None:
+    fitted = plan.clause(TRANSFORM)
+    if written is None and fitted is None:
         return Applied(replace(plan, query=query.text), streams.read_by(stream, query))
     passing = plan.roles.columns
-    if plan.transform is None:
+    if fitted is None:
         assert written is not None  # else there is no list
         check_roles(written, passing)
         schema = schema_of(plan, query, context)
         check_columns(written, schema)
         fitted = fit(written, schema, query, stream, plan.settings.fit_rows, context)
-    else:
-        fitted = plan.transform
-        if stream is None:
-            with query.locating():
-                names = context.engine.schema(query.text).names
-                fitted.check(names, [item.name for item in fitted.items], f"version {plan.parent} of {plan.model}")
-    head = query.inserted(fitted.head(passing), 0)
+    elif stream is None:
+        with query.locating():
+            names = context.engine.schema(query.text).names
+            fitted.check(names, [item.name for item in fitted.items], f"version {plan.parent} of {plan.model}")
+    plan, head = plan.having(TRANSFORM, fitted), query.inserted(fitted.head(passing), 0)
     around = head.joined(query, query.inserted(TAIL, len(query.text)))
     if stream is None:
-        return Applied(replace(plan, query=around.text, transform=fitted), around)
+        return Applied(replace(plan, query=around.text), around)
     cut = streams.stream_in(Query.of(around))
     assert cut is not None  # the query reads one
-    return Applied(replace(plan, query=around.text, transform=fitted, stream=cut.query), cut.passage)
+    return Applied(replace(plan, query=around.text, stream=cut.query), cut.passage)
 
 
 def schema_of(plan: Plan, query: Passage, context: StatementContext) -> pa.Schema:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..errors import Position, StatementError
 from ..options import Value
-from .clauses import Clauses, Given
-from .transform import Written
+from ..training.clauses.transform import Written
+from ..training.clauses.using import Given
+from .clauses import Clauses
 
 OPERATOR = "auto_session"
 
@@ -20,7 +21,7 @@ def with_rates(given: Clauses) -> Clauses:
     rates = [(item.name, item.rate, item.position) for item in written.columns if item.rate] if written else []
     if not rates:
         return given
-    label = given["LABEL"].value[0] if "LABEL" in given else "label"
+    label = given["LABEL"].value.columns[0] if "LABEL" in given else "label"
     _, first, place = rates[0]
     for _, rate, position in rates:
         if rate.label.lower() != label.lower():

@@ -13,10 +13,11 @@ from ..hparams import HparamCandidates, HparamRange
 from ..input.taken import MISSING
 from ..models.options import literal
 from ..options import Value
+from ..training.clauses.using import Given
 from ..training.plan import Settings, Use
 from ..training.tuning.space import Dimension, chosen
 from . import clauses
-from .clauses import Clauses, Given
+from .clauses import Clauses
 
 if TYPE_CHECKING:
     from ..training.tuning.tune import Candidate

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 def unchanged(version: Version, status: str) -> pa.Table:
     """Return the row of a version that stays the newest, with a status that says why."""
     manifest = version.manifest
-    row = {"model": manifest.model, "version": version.number, "status": status, "examples": 0, "features": manifest.rows}
+    row = {
+        "model": manifest.model,
+        "version": version.number,
+        "status": status,
+        "examples": 0,
+        "features": manifest.learned.rows,
+    }
     metrics = {metric: manifest.metrics.get(metric) for metric in ("auc", "logloss", "pcopc")}
     return pa.Table.from_pylist([{**row, **metrics, "seconds": 0.0}])

@@ -10,13 +10,16 @@ import pyarrow as pa
 
 from ...algorithms.base import Packaged
 from ...algorithms.late import shown
-from ...warehouse import manifest as entries
+from ...warehouse import entries
 from ...warehouse.manifest import Manifest
 from ...warehouse.version import Version
 from ..display import plural
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from ..input.streams.skipped import SKIPPED, num_skipped
+from .clauses.evaluate import EVALUATE
+from .clauses.label import LABEL
+from .clauses.release import RELEASE
 from .metrics.gate import judged
 from .metrics.labels import flat
 from .metrics.metrics import Metrics
@@ -25,6 +28,7 @@ from .monitor import Monitor
 from .prepared import Prepared
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
+from .sources import stream_source
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -43,13 +47,14 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
         Why the release gate holds the version, in a sentence; None where it is ready.
     """
     plan, columns = prepared.plan, prepared.columns
+    evaluate, release = plan.clause(EVALUATE), plan.clause(RELEASE)
     metrics = monitor.metrics.first
     one = one_label(prepared, metrics)
     learned = nothing_learned(prepared, held, metrics) if one is None else None
     for note in (one, learned, worse_than_mean(prepared, metrics), passed_over(prepared, draft)):
         if note is not None:
             monitor.note(note)
-    evaluation = evaluation_of(monitor, held) if plan.evaluate is not None else {}
+    evaluation = evaluation_of(monitor, held) if evaluate is not None else {}
     validations, kept = monitor.validations, monitor.validations.kept
     if prepared.parent is None:
         passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
@@ -57,33 +62,37 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
             monitor.note(note)
     validation = {} if kept is None else flat(validations.by_label(kept))
     failing = None
-    if plan.release is not None:
+    if release is not None:
         known = judged(evaluation or evaluation_of(monitor, held), validation, columns.labels)
-        failing = plan.release.failing(known, metrics_served(models, plan.model))
-        if failing and plan.evaluate is not None and not evaluation.get("examples"):
-            failing += f"; no window of EVALUATE EVERY {plan.evaluate.every} BATCHES ended in the first pass"
+        failing = release.failing(known, metrics_served(models, plan.model))
+        if failing and evaluate is not None and not evaluation.get("examples"):
+            failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
+    segment = prepared.segment
+    sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
         dataclasses.replace(
             draft.manifest,
             slots=slot_entries(columns),
             dense=dense_entries(prepared.recipe),
-            examples=monitor.passes.examples if kept is None else kept.examples,
-            rows=held.saved.rows,
             metrics=monitor.metrics.as_dict(),
             evaluation=evaluation,
             validation=validation,
+            statistics=statistics_of(prepared, held),
+            stream=dataclasses.replace(draft.manifest.stream, position=position_of(prepared)),
+            sources=sources,
+        ).having_learned(
+            examples=monitor.passes.examples if kept is None else kept.examples,
+            rows=held.saved.rows,
             best_pass=None if kept is None else kept.pass_number,
             rounds=() if not prepared.rebuilds else validations.rounds(),
             calibration=metrics.calibration(CALIBRATION_PARTS),
             base_rate=base_rate(monitor, prepared),
-            statistics=statistics_of(prepared, held),
-            position=position_of(prepared),
         ),
         "ready" if failing is None else "held",
     )
-    if failing is not None and plan.release is not None:
-        release = f"RELEASE WHEN {plan.release.text} is false"
-        return f"Version {draft.number} of model {plan.model} is held, not served: {release}, {failing}."
+    if failing is not None and release is not None:
+        gate = f"RELEASE WHEN {release.text} is false"
+        return f"Version {draft.number} of model {plan.model} is held, not served: {gate}, {failing}."
     if (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
     return None
@@ -100,7 +109,7 @@ def by_hand(model: str, number: int) -> str:
 def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
     """Return a warning that a classifier saw only one label value."""
     labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
-    if not labels or not metrics.examples or metrics.label_rate not in ((0,) if prepared.plan.late else (0, 1)):
+    if not labels or not metrics.examples or metrics.label_rate not in ((0,) if prepared.plan.clause(LABEL).late else (0, 1)):
         return None
     return (
         f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: there is nothing to learn, and "
@@ -172,7 +181,11 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     manifest: Manifest | None = manifests[number]
     while manifest is not None and not manifest.metrics:
         manifest = manifests.get(manifest.parent) if manifest.parent is not None else None
-    return {} if manifest is None else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.labels)
+    return (
+        {}
+        if manifest is None
+        else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.roles.labels)
+    )
 
 
 def base_rate(monitor: Monitor, prepared: Prepared) -> float:
@@ -180,8 +193,8 @@ def base_rate(monitor: Monitor, prepared: Prepared) -> float:
     parent, late = prepared.parent, prepared.recipe.algorithm.late
     first = monitor.metrics.first
     passes = 1.0 if prepared.counts_by_pass else monitor.passes.examples / max(first.examples, 1)
-    rate = (parent.manifest.base_rate or 0.0) if parent else 0.0
-    before = shown(parent.manifest.examples_total, rate, late) if parent else 0.0
+    rate = (parent.manifest.learned.base_rate or 0.0) if parent else 0.0
+    before = shown(parent.manifest.learned.examples_total, rate, late) if parent else 0.0
     return (before * rate + passes * first.label_sum) / max(before + passes * first.shown, 1)
 
 
@@ -223,6 +236,6 @@ def slot_entries(columns: Columns) -> tuple[entries.SlotEntry, ...]:
 def summary(done: Manifest) -> pa.Table:
     """Return the row that a training statement answers with."""
     row = {"model": done.model, "version": done.version, "status": done.status}
-    row |= {"examples": done.examples, "features": done.rows}
+    row |= {"examples": done.learned.examples, "features": done.learned.rows}
     row |= {name: done.metrics.get(name) for name in ("auc", "logloss", "pcopc")}
     return pa.Table.from_pylist([{**row, "seconds": done.seconds}])

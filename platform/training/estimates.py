@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.chunk import Chunk
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..engines.base import Scan
 from ..engines.repeats import expanded
 from ..input.columns import Columns

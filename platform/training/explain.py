@@ -18,6 +18,10 @@ from ..input.columns import Columns
 from ..input.encoder import Encoder
 from ..input.streams.base import StreamQuery
 from ..ps.compiled.table_programs import Programs
+from .clauses.evaluate import EVALUATE
+from .clauses.validate import VALIDATE
+from .clauses.weight import WEIGHT
+from .clauses.weight import shown as weight_rows
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_bytes
 from .metrics.remarks import SlotCounts, remarks, seen_at_first
@@ -69,7 +73,7 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     columns, recipe = (given.columns, given.recipe) if made is None else (made.columns, made.recipe)
     taking = given.taking
     rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
-    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns)]
+    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns, plan)]
     if taking is not None and taking.items is not None:
         rows.append(("items", f"one a row by {taking.items.item}, of which rows of the query take the other columns"))
     rows += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
@@ -81,7 +85,7 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     rows += staged_rows(given, scan) if isinstance(scan, Staged) else []
     rows += input_rows(made, engine, fast) if made is not None else []
     tree = recipe.algorithm.tree
-    if tree is not None and tree.rebuild and plan.validate is not None:
+    if tree is not None and tree.rebuild and plan.clause(VALIDATE) is not None:
         what = f"{1 + tree.rebuild} at most, each of all passes; each but the first makes the tree anew"
         rows.append(("rounds", f"{what}, and the best pass by recall on rows held out is kept"))
     if plan.settings.encrypt:
@@ -118,8 +122,8 @@ def slot_rows(columns: Columns) -> list[tuple[str, str]]:
     return [(f"slot {s.name}", f"{s.kind} ({s.type}){relations.get(s.name, '')}") for s in columns.slots]
 
 
-def role_rows(columns: Columns) -> list[tuple[str, str]]:
-    roles = [("label", ", ".join(columns.labels)), ("weight", columns.weight), ("time", columns.time)]
+def role_rows(columns: Columns, plan: Plan) -> list[tuple[str, str]]:
+    roles = [("label", ", ".join(columns.labels)), *weight_rows(plan.clause(WEIGHT)), ("time", columns.time)]
     if (classes := columns.classes) is not None:
         count = f"{len(classes.values)}: {classes.text}" if classes.known else "known once staged, by a query over the label"
         roles.append(("classes", count))
@@ -157,6 +161,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
     cost = usual_cost(sample) if fast else strategy_of(algorithm).cost(sample)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = BEGIN_SECONDS + cost.once + (cost.seconds * prepared.passes / workers if algorithm.serves else cost.seconds)
+    validate = plan.clause(VALIDATE)
     compact = compact_text(prepared.scan, prepared.splits, prepared.columns, prepared.encoder, prepared.batch_size)
     return [
         ("input", prepared.scan.describe()),
@@ -168,7 +173,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact),
         *evaluation_rows(prepared.schedule),
-        *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
+        *([("validation", f"{validate.text}, after each pass")] if validate is not None else []),
         *place_rows(places, plan),
         ("passes", passes_text(plan, algorithm, prepared.counts.total)),
     ]
@@ -176,7 +181,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
 
 def rows_text(prepared: Prepared) -> str:
     """Say how many rows are learned, and how that is known."""
-    counts, validate = prepared.counts, prepared.plan.validate
+    counts, validate = prepared.counts, prepared.plan.clause(VALIDATE)
     how = [] if counts.exact else [SAMPLED]
     how += [f"counted in {counts.seconds:.2f} s"] if counts.seconds else []
     how += ["without those held out"] if validate is not None and validate.share is not None else []
@@ -215,17 +220,17 @@ def compact_rows(plan: Plan, found: str | None) -> list[tuple[str, str]]:
     if found is None:
         return []
     order = "; an example is predicted after others of its group were learned, so windows are not those of a log by time"
-    return [("compact", found + (order if plan.evaluate is not None else ""))]
+    return [("compact", found + (order if plan.clause(EVALUATE) is not None else ""))]
 
 
 def evaluation_rows(schedule: Schedule | None) -> list[tuple[str, str]]:
     """Say how many windows an evaluation has."""
     if schedule is None:
         return []
-    every, on, _ = schedule.evaluate
     if not schedule.windows:
         return [("evaluation", without_windows(schedule))]
-    return [("evaluation", f"at most {schedule.windows} windows a pass, of {on} batches after every {every}")]
+    size = schedule.evaluate
+    return [("evaluation", f"at most {schedule.windows} windows a pass, of {size.on} batches after every {size.every}")]
 
 
 def checkpoint_text(plan: Plan, size: int, seconds: float, places: Places) -> str:

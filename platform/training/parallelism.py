@@ -10,6 +10,7 @@ from ..cores import cores
 from ..display import plural
 from ..engines.tasks import Room, Tasks
 from ..errors import StatementError, Subject
+from .clauses.validate import VALIDATE
 from .plan import Plan, Settings
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
         tasks: where they run; None: in this process.
     """
     passes = passes_of(plan, algorithm, sum(rows))
-    at_once = 1 if plan.validate is not None or offers else passes  # those are dealt one at a time
+    at_once = 1 if plan.clause(VALIDATE) is not None or offers else passes  # those are dealt one at a time
     each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
     if algorithm.serves and not algorithm.sizing.large_batches:
         each = ROWS_PER_LEARNER_OF_VECTORS

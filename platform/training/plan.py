@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from ..dependent import when
 from ..errors import Subject
-from ..input.crossed.terms import Term
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
-from ..input.transform import Transform
 from ..operators.duration import duration_seconds
 from ..options import named_columns, option
 from ..parts import AnyPart
-from .checkpoints.begins import Beginning
-from .metrics.evaluate import Evaluate
-from .metrics.gate import Condition
-from .metrics.validate import Validate
-from .resident.publish import Publish
+from .clauses.base import Clause, Values
+from .clauses.column_roles import GROUP, IGNORE, TIME
+from .clauses.cross import CROSS
+from .clauses.evaluate import EVALUATE
+from .clauses.label import LABEL
+from .clauses.vectors import VECTORS
+from .clauses.weight import BY_AGE, WEIGHT
 
-OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
+R = TypeVar("R")
+V = TypeVar("V")
 PASSES, BASE_RATE, PATIENCE, DELAY, SYNC = (
     Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync")
 )
@@ -181,18 +181,19 @@ class Use:
 
 @dataclass(frozen=True)
 class Plan:
-    """A training: statement text, model, parts, roles of columns, and the query.
+    """A training: statement text, model, parts, clauses, and the query.
 
-    `share` in settings is a tuple of (slot, slot whose rows it uses). `passing`: the query reads what goes with its
-    statement, so that its rows are staged. `inherited`: options of the algorithm that the continued version gives, not the
-    statement. `stream`: what the query reads grows. `transform`: the list that is around the query. `crosses`: what is
-    combined of its slots. `publish`: how often a resident training publishes a version; None for a training that ends by
-    itself. `retain`: how many of the newest versions stay; None: all. `trials`: what TUNE tried before. `vectors`: the queries
-    of VECTORS by their names, without the continued version's. `beginning`: the share of the rows that is learned, the first
-    ones; None: all. `pause`: the share of all batches after which it pauses, with a checkpoint; None: it makes a version.
-    `begins`: what it takes over from another training; `rows`: where the query's rows are, which ran before: they become its
-    own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label of an
-    algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
+    Attributes:
+        statement: its text.
+        operators: those of OPERATORS, in order.
+        query: what is learned, with TRANSFORM around it.
+        settings: the options of WITH; `share` is a tuple of (slot, slot whose rows it uses).
+        clauses: what else it says; `clause` gives it with its type.
+        parent: the version that it continues.
+        replace: the version takes the place of all before it.
+        stream: what the query reads grows.
+        passing: the query reads what goes with its statement, so that its rows are staged.
+        inherited: options of the algorithm that the continued version gives, not the statement.
     """
 
     statement: str
@@ -200,56 +201,46 @@ class Plan:
     algorithm: Use
     operators: tuple[Use, ...]
     query: str
-    labels: tuple[str, ...] = ("label",)
-    late: bool = False
-    weight: str | None = None
-    time: str | None = None
-    group: str | None = None
-    ignore: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    clauses: Values = field(default_factory=dict)
     parent: int | None = None
     replace: bool = False
-    evaluate: Evaluate | None = None
-    validate: Validate | None = None
-    release: Condition | None = None
+    stream: StreamQuery | None = None
     passing: bool = False
     inherited: frozenset[str] = frozenset()
-    stream: StreamQuery | None = None
-    transform: Transform | None = None
-    crosses: tuple[Term, ...] = ()
-    publish: Publish | None = None
-    retain: int | None = None
-    trials: tuple[Any, ...] = ()
-    vectors: Mapping[str, str] = field(default_factory=dict)
-    beginning: float | None = None
-    positive: str | None = None
-    items: str | None = None
-    pause: float | None = None
-    begins: Beginning | None = None
-    rows: Path | None = None
+
+    def clause(self, clause: Clause[R, V]) -> V:
+        """Return the value of a clause, its default where neither the statement nor the continued version has it."""
+        return clause.of(self.clauses)
+
+    def having(self, clause: Clause[R, V], value: V) -> Plan:
+        """Return the same training with another value of a clause."""
+        return replace(self, clauses={**self.clauses, clause.name: value})
 
     @property
     def roles(self) -> Roles:
         """The roles of the query's columns."""
-        evaluate, settings = self.evaluate, self.settings
+        evaluate, settings, group, label = self.clause(EVALUATE), self.settings, self.clause(GROUP), self.clause(LABEL)
+        vectors = self.clause(VECTORS)
         return Roles(
-            labels=self.labels,
-            weight=self.weight,
-            time=self.time,
-            group=self.group,
+            labels=label.columns,
+            weight=self.clause(WEIGHT).name,
+            time=self.clause(TIME),
+            group=group,
             by=evaluate.by if evaluate is not None else None,
-            ignore=self.ignore,
+            ignore=self.clause(IGNORE),
             hashed=settings.hashed,
             raw=settings.raw,
             share=settings.share,
             nulls=settings.nulls == "feature",
-            grouped=evaluate is not None and self.group is not None,
+            grouped=evaluate is not None and group is not None,
             named=tuple(named_columns(self.algorithm.options)),
             algorithm=self.algorithm.name,
-            crosses=self.crosses,
+            crosses=self.clause(CROSS),
             multiclass=settings.task == "multiclass",
             vectors=settings.vectors,
-            named_vectors=tuple(self.vectors),
+            named_vectors=tuple(vectors),
             hidden=settings.vectors_hidden,
-            positive=self.positive,
+            positive=label.positive,
+            computed=(BY_AGE,),
         )

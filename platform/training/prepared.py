@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ..engines.base import Scan
 from ..input.batches import Batch
 from ..input.columns import Columns
@@ -19,6 +19,8 @@ from ..input.splits import chunk_batches
 from ..input.taken import Taking
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree
+from .clauses.evaluate import EVALUATE
+from .clauses.validate import VALIDATE
 from .estimates import estimated_features
 from .metrics.metrics import Targets
 from .metrics.windows import Schedule, schedule_of
@@ -26,6 +28,7 @@ from .parallelism import Places
 from .plan import Plan
 from .recipe import Recipe
 from .segment import Segment
+from .trial import NO_TRIAL, Trial
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
@@ -63,6 +66,7 @@ class TrainingInput:
         round: the round that it is in; None: the first, or the only one.
         taking: what the statement says of rows before they are learned from; None: nothing.
         counts: how many rows of each split are learned.
+        trial: what TUNE asks of it.
     """
 
     plan: Plan
@@ -78,6 +82,7 @@ class TrainingInput:
     tree: Tree | None = field(default=None, kw_only=True)
     round: Round | None = field(default=None, kw_only=True)
     taking: Taking | None = field(default=None, kw_only=True)
+    trial: Trial = field(default=NO_TRIAL, kw_only=True)
 
     @property
     def begins(self) -> Version | None:
@@ -128,7 +133,7 @@ class Prepared(TrainingInput):
     def rebuilds(self) -> int:
         """How many more rounds follow the first one, at most, each with another tree; none where no rows are held out."""
         tree = self.recipe.algorithm.tree
-        return 0 if tree is None or self.plan.validate is None else tree.rebuild
+        return 0 if tree is None or self.plan.clause(VALIDATE) is None else tree.rebuild
 
     @property
     def encoder(self) -> Encoder:
@@ -146,7 +151,7 @@ class Prepared(TrainingInput):
     @property
     def schedule(self) -> Schedule | None:
         """The windows of its evaluation."""
-        return schedule_of(self.plan.evaluate, self.batches)
+        return schedule_of(self.plan.clause(EVALUATE), self.batches)
 
     @property
     def counts_by_pass(self) -> bool:
@@ -156,9 +161,9 @@ class Prepared(TrainingInput):
     @property
     def pauses_after(self) -> int | None:
         """The batches, those of all passes, after which it pauses; None: it learns to the end."""
-        if self.plan.pause is None:
+        if self.trial.pause is None:
             return None
-        return math.ceil(sum(self.batches) * self.passes * self.plan.pause)
+        return math.ceil(sum(self.batches) * self.passes * self.trial.pause)
 
     @property
     def turns(self) -> list[Turn]:
@@ -172,7 +177,7 @@ class Prepared(TrainingInput):
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
         columns, ladders = self.columns.learned, self.recipe.ladders
-        before = self.parent.manifest.examples_total if self.parent else 0
+        before = self.parent.manifest.learned.examples_total if self.parent else 0
         return Source(self.scan, self.splits, self.encoder, columns, self.batch_size, ladders, epoch, before)
 
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:

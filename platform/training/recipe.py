@@ -21,7 +21,7 @@ from ..cores import cores
 from ..errors import ModelError, OptionError, StatementError, Subject, suggestion
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from, require_features
-from ..input.roles import CROSS, LABEL
+from ..input.roles import CROSS
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec
 from ..operators.chains import chain
@@ -31,15 +31,13 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.compiled.table_programs import Programs
 from ..ps.dense import DenseProgram, size
 from .checked import checked
+from .clauses.label import LABEL
+from .clauses.using import OPERATORS
 from .compiled import limit_threads
-from .metrics import METRICS, metrics_for
-from .metrics.gate import VALIDATION
-from .metrics.metrics import Targets
-from .plan import OPERATORS, RELEASE, Plan
-from .settings_checks import check_settings
+from .plan import Plan
+from .settings_checks import check_release, check_settings
 
 KEPT = 32
-BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
 DENSE = "dense"  # what ON calls dense parameters
 MANY_FLOATS = 400_000  # of dense parameters, from which on a network's steps gain by threads
 
@@ -79,16 +77,17 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     made = part_of(plan), plan.algorithm.options, columns.layout
-    recipe = make(*made, plan.late, operators, numbers, plan.settings.seed)
-    if len(plan.labels) > 1 and (plan.late or recipe.algorithm.labels == "one"):
-        learner = "LATE takes one label" if plan.late else f"{plan.algorithm.name} learns one"
-        message = f"{LABEL} names {len(plan.labels)} columns; {learner}. Train a model for each."
-        raise StatementError(message, subject=LABEL)
+    labels = plan.clause(LABEL)
+    recipe = make(*made, labels.late, operators, numbers, plan.settings.seed)
+    if len(labels.columns) > 1 and (labels.late or recipe.algorithm.labels == "one"):
+        learner = "LATE takes one label" if labels.late else f"{plan.algorithm.name} learns one"
+        message = f"{LABEL} names {len(labels.columns)} columns; {learner}. Train a model for each."
+        raise StatementError(message, subject=LABEL.subject)
     if columns.classes is not None and (recipe.algorithm.loss is None or not recipe.algorithm.loss.multiclass):
         raise StatementError(
             f"{LABEL} {columns.labels[0]} has classes, and {plan.algorithm.name} learns numbers. Take xftrl, "
             "logistic_regression, fm, a network such as xnn, or xgboost; or make a number of it in the query.",
-            subject=LABEL,
+            subject=LABEL.subject,
         )
     check_settings(plan, recipe.algorithm)
     return recipe
@@ -99,35 +98,6 @@ def idle(plan: Plan, recipe: Recipe) -> frozenset[str]:
     if recipe.optimizer is None:
         return frozenset()
     return of_optimizer(type(plan.algorithm.options)) & {name.lower() for name in plan.algorithm.given}
-
-
-def check_release(plan: Plan, algorithm: Algorithm) -> None:
-    """Refuse a release condition that names a metric which is never known: no training could meet it."""
-    leaves = [leaf for leaf in plan.release.tree.leaves() if leaf.kind != "number"] if plan.release is not None else []
-    labels = {label.lower() for label in plan.labels}
-    for leaf in leaves:
-        if leaf.label is not None and leaf.label.lower() not in labels:
-            labelled = ", ".join(plan.labels) or "none"
-            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
-            raise StatementError(message, subject=RELEASE)
-    named, targets = (
-        {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},
-        Targets.of(plan.labels, algorithm.measured, plan.group is not None, algorithm.late),
-    )
-    known = {metric.name for metric in metrics_for(targets.traits)}
-    lacking = [metric for metric in METRICS if metric.name in named and metric.name not in known]
-    with_groups = {metric.name for metric in metrics_for(targets.traits | {"groups"})}
-    never = list(dict.fromkeys(metric.name for metric in lacking if metric.name not in with_groups))
-    if never:
-        by = BY_KIND[algorithm.measured]
-        raise StatementError(
-            f"{RELEASE} WHEN names {', '.join(never)}, which is never known of {plan.algorithm.name} as it learns here. "
-            f"Judge it by {by}.",
-            subject=RELEASE,
-        )
-    for metric in lacking:
-        message = f"{RELEASE} WHEN names {metric.name}, which is never known without groups. Name their column with GROUP."
-        raise StatementError(message, subject=RELEASE)
 
 
 def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Recipe, Columns]:
@@ -179,7 +149,7 @@ def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
         planned(plan, columns.layout)
     except OptionError as error:
         message = f"{OPERATORS} ({operator}) offers inputs beside the slots. {error.message} Leave the operator out."
-        raise StatementError(message, subject=OPERATORS) from error
+        raise StatementError(message, subject=OPERATORS.subject) from error
 
 
 def check_crosses(plan: Plan, columns: Columns) -> None:
@@ -278,7 +248,7 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
     try:
         return chain(*map(checked, made))
     except ValueError as error:
-        raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS) from error
+        raise StatementError(f"{OPERATORS} cannot be composed: {error}", subject=OPERATORS.subject) from error
 
 
 def options_in(manifest: Manifest) -> dict[str, Any]:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...warehouse.manifest import CLASSES, VECTORS, Manifest
+from ...warehouse import manifest as names
+from ...warehouse.entries import RolesEntry, SizesEntry
+from ...warehouse.manifest import Manifest
 from ..engines.base import Engine
 from ..engines.tasks import Tasks
+from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
+from .chosen import chosen_options
+from .clauses import CLAUSES
+from .clauses.vectors import VECTORS
 from .plan import Plan
 from .preparation.base import Mode, Preparation
 from .preparation.stages import checked, prepared
@@ -24,23 +30,40 @@ if TYPE_CHECKING:
 
 def recorded(manifest: Manifest, training: Prepared) -> Manifest:
     """Return the manifest of a version in training with what RESUME needs beside the statement."""
-    segment, classes = training.segment, training.columns.classes
+    segment = training.segment
+    sizes = SizesEntry(training.batch_size, training.passes, *training.places, training.num_examples)
     return dataclasses.replace(
         manifest,
         splits=() if segment is not None and training.plan.settings.delay is None else tuple(training.splits),
-        stream=None if segment is None else segment.stream.name,
+        stream=dataclasses.replace(manifest.stream, name=None if segment is None else segment.stream.name),
         input=training.scan.entry(),
-        classes=() if classes is None else classes.values,
-        class_type="" if classes is None else classes.type,
-        requires=(*(() if classes is None else (CLASSES,)), *((VECTORS,) if training.columns.sides else ())),
-        vectors=vectors_entries(training.plan.vectors, training.columns, training.parent),
+        clauses=clauses_entry(training.plan),
+        roles=roles_entry(training.columns),
+        requires=(
+            *(() if training.columns.classes is None else (names.CLASSES,)),
+            *((names.VECTORS,) if training.columns.sides else ()),
+        ),
+        vectors=vectors_entries(training.plan.clause(VECTORS), training.columns, training.parent),
         tables=table_entries(training.recipe),
-        batch_size=training.batch_size,
-        passes=training.passes,
-        shards=training.places.shards,
-        workers=training.places.workers,
-        expected=training.num_examples,
+        sizes=sizes,
+        chosen=chosen_options(training.plan, training.columns, sizes),
     )
+
+
+def clauses_entry(plan: Plan) -> dict[str, Any]:
+    """Return what a manifest keeps of the clauses of a plan."""
+    found: dict[str, Any] = {}
+    for clause in CLAUSES:
+        found |= clause.entry(plan.clauses)
+    return found
+
+
+def roles_entry(columns: Columns) -> RolesEntry:
+    """Describe the columns that are no slots as the manifest does."""
+    classes, roles = columns.classes, (columns.weight, columns.time, columns.group, columns.by, columns.ignore)
+    if classes is None or not classes.known:
+        return RolesEntry(columns.labels, (), "", *roles)
+    return RolesEntry(columns.labels, classes.values, classes.type, *roles)
 
 
 def prepared_again(

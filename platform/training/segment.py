@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...warehouse.manifest import Split
+from ...warehouse.entries import Split
 from ...warehouse.trainings.segments import read_passed, read_segments, write_passed
 from ..engines.base import Scan, Staged
 from ..errors import DataError, StatementError

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ...algorithms.base import Algorithm
 from ..errors import StatementError
+from .clauses.column_roles import GROUP
+from .clauses.label import LABEL
+from .clauses.release import RELEASE
+from .metrics import METRICS, metrics_for
+from .metrics.gate import VALIDATION
+from .metrics.metrics import Targets
 from .plan import BASE_RATE, SYNC, Plan
+
+BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
 
 
 def check_settings(plan: Plan, algorithm: Algorithm) -> None:
@@ -37,3 +45,33 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
     if algorithm.classifier and not 0 < given < 1:
         message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
         raise StatementError(message, subject=BASE_RATE)
+
+
+def check_release(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse a release condition that names a metric which is never known: no training could meet it."""
+    release, columns = plan.clause(RELEASE), plan.clause(LABEL).columns
+    leaves = [leaf for leaf in release.tree.leaves() if leaf.kind != "number"] if release is not None else []
+    labels = {label.lower() for label in columns}
+    for leaf in leaves:
+        if leaf.label is not None and leaf.label.lower() not in labels:
+            labelled = ", ".join(columns) or "none"
+            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
+            raise StatementError(message, subject=RELEASE.subject)
+    named, targets = (
+        {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},
+        Targets.of(columns, algorithm.measured, plan.clause(GROUP) is not None, algorithm.late),
+    )
+    known = {metric.name for metric in metrics_for(targets.traits)}
+    lacking = [metric for metric in METRICS if metric.name in named and metric.name not in known]
+    with_groups = {metric.name for metric in metrics_for(targets.traits | {"groups"})}
+    never = list(dict.fromkeys(metric.name for metric in lacking if metric.name not in with_groups))
+    if never:
+        by = BY_KIND[algorithm.measured]
+        raise StatementError(
+            f"{RELEASE} WHEN names {', '.join(never)}, which is never known of {plan.algorithm.name} as it learns here. "
+            f"Judge it by {by}.",
+            subject=RELEASE.subject,
+        )
+    for metric in lacking:
+        message = f"{RELEASE} WHEN names {metric.name}, which is never known without groups. Name their column with GROUP."
+        raise StatementError(message, subject=RELEASE.subject)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..engines.base import Engine
+from .clauses.publish import PUBLISH
 from .plan import Plan
+from .trial import NO_TRIAL, Trial
 
 if TYPE_CHECKING:
     from ...warehouse.models import Models
     from ..progress import Reporter
 
 
-def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
+def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter, trial: Trial = NO_TRIAL) -> pa.Table:
     """Run a training statement; returns the result of train.train."""
     if plan.stream is not None:
         from .streaming import train_stream
@@ -25,12 +27,12 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.
         found = pool.submit(engine.scan, plan.query)
         from . import train
 
-        return train.train(plan, found.result(), engine, models, reporter, None)
+        return train.train(plan, found.result(), engine, models, reporter, None, trial=trial)
 
 
 def resume(plan: Plan, engine: Engine, models: Models, reporter: Reporter) -> pa.Table:
     """Resume an interrupted training; returns the result of train.resume or staying.reside_again."""
-    if plan.publish is not None:
+    if plan.clause(PUBLISH) is not None:
         from .resident.staying import reside_again
 
         return reside_again(plan, engine, models, reporter)

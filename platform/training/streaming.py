@@ -11,6 +11,7 @@ from ..errors import StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelation
 from ..input.streams.sources import opened
 from .answer import unchanged
+from .clauses.publish import PUBLISH
 from .preparation.positives import taking_of
 from .segment import begin_of, taken
 
@@ -38,7 +39,7 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
         StatementError: a new model has nothing to learn from.
     """
     taking_of(plan, engine)  # refuses what goes with queries that end
-    if plan.publish is not None:
+    if plan.clause(PUBLISH) is not None:
         from .resident.staying import reside
 
         return reside(plan, query, engine, models, reporter)

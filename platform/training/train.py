@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...warehouse import manifest as entries
+from ...warehouse import entries
 from ...warehouse.manifest import Manifest
 from ...warehouse.stored import SumsEntry
 from ...warehouse.trainings.segments import append_segment
@@ -18,6 +18,9 @@ from ..engines.tasks import Tasks
 from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
+from .clauses.evaluate import EVALUATE
+from .clauses.label import LABEL
+from .clauses.vectors import VECTORS
 from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, slot_entries, summary
 from .environment import environment
@@ -30,10 +33,12 @@ from .preparation.memory import check_memory
 from .preparation.stages import checked, prepared
 from .prepared import Prepared
 from .recipe import Recipe, idle, planned, sums_of_scores
-from .record import prepared_again, recorded
+from .record import clauses_entry, prepared_again, recorded, roles_entry
 from .row_files.rows import table_entries
 from .segment import Segment
+from .sources import sources_of
 from .strategies import strategy_of
+from .trial import NO_TRIAL, Trial
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -51,6 +56,7 @@ def train(
     segment: Segment | None,
     under: Lock | None = None,
     lines: Callable[[Draft], ProgressLines] = lambda draft: draft,
+    trial: Trial = NO_TRIAL,
 ) -> pa.Table:
     """Run a training statement and commit its version.
 
@@ -59,6 +65,7 @@ def train(
         segment: what is taken of the stream that it reads; None where it reads none.
         under: the model's lock, which the caller has; None: it is taken.
         lines: returns what takes the lines of progress of a version.
+        trial: what TUNE asks of it.
 
     Returns:
         One row: model, version, status, examples, rows, auc, logloss, pcopc, seconds.
@@ -70,7 +77,7 @@ def train(
     """
     prepare_jax()
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
-    given = checked(Preparation(Mode.LEARN, plan, engine, engine.tasks, parent, found, segment, reporter.note))
+    given = checked(Preparation(Mode.LEARN, plan, engine, engine.tasks, parent, found, segment, reporter.note, trial=trial))
     with models.begin(plan.model, manifest_of(plan, given.columns, given.recipe, parent), plan.replace, under) as draft:
         try:
             if segment is not None:
@@ -79,16 +86,16 @@ def train(
             made = prepared(given, draft)
             if engine.tasks is not None:
                 check_memory(engine.tasks, made)
-            if plan.begins is not None:
-                plan.begins.check(made.splits)
+            if trial.begins is not None:
+                trial.begins.check(made.splits)
             draft.checkpoints.names()  # a place that cannot be read is an error now
         except BaseException:
             draft.discard()
             raise
         if segment is not None:
             append_segment(draft.folder, segment.splits)
-        draft.record(recorded(draft.manifest, made))
-        for line in () if plan.begins is None else plan.begins.progress(plan.labels):
+        draft.record(dataclasses.replace(recorded(draft.manifest, made), sources=sources_of(plan, engine)))
+        for line in () if trial.begins is None else trial.begins.progress(plan.clause(LABEL).columns):
             draft.progress(line)
         return run(made, engine.tasks, draft, reporter, models, lines(draft))
 
@@ -137,7 +144,7 @@ def run(
     """
     training = with_tree(training, draft)
     plan, recipe = training.plan, training.recipe
-    evaluated, patience = plan.evaluate is not None, plan.settings.patience
+    evaluated, patience = plan.clause(EVALUATE) is not None, plan.settings.patience
     monitor = Monitor(training.targets, lines, reporter, evaluated, patience, training.rebuilds > 0)
     if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
@@ -169,28 +176,13 @@ def manifest_of(plan: Plan, columns: Columns, recipe: Recipe, parent: Version | 
         algorithm=entries.PartEntry(plan.algorithm.name, effective(plan, recipe)),
         operators=tuple(entries.PartEntry(use.name, dict(use.given), use.on) for use in plan.operators),
         slots=slot_entries(columns),
-        labels=columns.labels,
-        late=plan.late,
-        weight=columns.weight,
-        time=columns.time,
-        group=columns.group,
-        ignore=columns.ignore,
-        crosses=tuple(term.text for term in plan.crosses),
-        vectors=vectors_entries(plan.vectors, columns, parent),
-        items=plan.items,
-        positive=plan.positive,
-        transform=plan.transform.entry if plan.transform is not None else None,
+        roles=roles_entry(columns),
+        clauses=clauses_entry(plan),
+        vectors=vectors_entries(plan.clause(VECTORS), columns, parent),
         settings=dataclasses.asdict(plan.settings),
         sums=sums_entry(plan, columns),
-        evaluate=plan.evaluate._asdict() if plan.evaluate is not None else None,
-        validate=plan.validate._asdict() if plan.validate is not None else None,
-        trials=plan.trials,
-        release=plan.release.text if plan.release is not None else None,
         tables=table_entries(recipe),
-        seed=plan.settings.seed,
         parent=plan.parent,
-        publish=plan.publish._asdict() if plan.publish is not None else None,
-        retain=plan.retain,
         environment=environment(),
         once=before if name is None else (*(other for other in before if other != name), name),
     )

@@ -22,10 +22,10 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..ps.pieces import joined
 from .beam_recall import BeamRecall
+from .clauses.validate import VALIDATE
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import Validated, Validations
 from .online.step import inputs_of, loss_step, score_step
-from .plan import VALIDATE
 from .row_files.saved import KeptPass, SavedShards
 
 if TYPE_CHECKING:

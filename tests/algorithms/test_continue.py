@@ -59,4 +59,4 @@ def test_an_algorithm_of_all_examples_says_that_it_begins_where_it_ended(
     assert WARM[algorithm] in " ".join((part.make.__doc__ or "").split())
     session.sql(f"CONTINUE MODEL m AS {use.query(days / '1.parquet')}")
     before, after = (session.models.version("m", number).manifest for number in (1, 2))
-    assert (before.examples, after.examples, after.parent) == (ROWS, ROWS, 1)
+    assert (before.learned.examples, after.learned.examples, after.parent) == (ROWS, ROWS, 1)

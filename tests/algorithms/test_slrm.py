@@ -54,7 +54,7 @@ def test_as_many_examples_are_expected_as_are_learned(session: xpsql.Session, tm
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     session.sql(TRAIN.format("WITH (passes = 2)", path))
     manifest = session.models.version("m").manifest
-    assert manifest.expected == manifest.examples
+    assert manifest.sizes.examples == manifest.learned.examples
 
 
 def test_a_row_is_scored_by_its_pairs(session: xpsql.Session, tmp_path: Path) -> None:

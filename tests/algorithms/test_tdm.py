@@ -171,7 +171,7 @@ def weights(session: xpsql.Session) -> list[object]:
 def check_rounds(session: xpsql.Session) -> None:
     """Require the version to be the best pass of all rounds, its tree and its nodes those of that round."""
     version = session.models.version("m")
-    rounds, best = version.manifest.rounds, version.manifest.best_pass
+    rounds, best = version.manifest.learned.rounds, version.manifest.learned.best_pass
     lines = session.sql(INFO).arrow()["recall"].to_pylist()
     assert [one.passes for one in rounds] == [PASSES] * (len(lines) // PASSES)
     kept = 0
@@ -195,11 +195,14 @@ def test_a_tree_is_made_anew_round_by_round_and_the_best_pass_is_kept_wherever_i
     session.sql(ROUNDS.format(more="workers = 1"))
     check_rounds(session)
     whole, lines, manifest = weights(session), session.sql(INFO).arrow(), session.models.version("m").manifest
-    assert manifest.best_pass is not None
-    assert PASSES <= manifest.best_pass < 2 * PASSES
+    assert manifest.learned.best_pass is not None
+    assert PASSES <= manifest.learned.best_pass < 2 * PASSES
     described = dict(zip(*session.sql("DESCRIBE MODEL m").arrow().to_pydict().values(), strict=True))
-    assert described["round 2"] == f"recall {manifest.rounds[1].recall:.6g} after pass {manifest.best_pass + 1}, kept"
-    fails = [PASSES, manifest.best_pass + 1, 2 * PASSES + 1]  # where a round has no checkpoint, and where it has one
+    assert (
+        described["round 2"]
+        == f"recall {manifest.learned.rounds[1].recall:.6g} after pass {manifest.learned.best_pass + 1}, kept"
+    )
+    fails = [PASSES, manifest.learned.best_pass + 1, 2 * PASSES + 1]  # where a round has no checkpoint, and where it has one
 
     def validated(monitor: Monitor, found: Validated) -> None:
         if fails and found.pass_number == fails[0]:
@@ -215,7 +218,7 @@ def test_a_tree_is_made_anew_round_by_round_and_the_best_pass_is_kept_wherever_i
                 session.sql(statement)
     session.sql("RESUME MODEL m")
     assert weights(session) == whole
-    assert session.models.version("m").manifest.rounds == manifest.rounds
+    assert session.models.version("m").manifest.learned.rounds == manifest.learned.rounds
     assert session.sql(INFO).arrow().equals(lines)
 
 
@@ -232,9 +235,9 @@ def test_a_version_goes_on_in_rounds_where_rows_are_held_out(session: xpsql.Sess
     session.sql(
         train.replace("rebuild = 2", "rebuild = 0").replace("MODEL m", "MODEL more").replace(f"passes = {PASSES}", "passes = 1")
     )
-    assert session.models.version("more").manifest.rounds == ()
+    assert session.models.version("more").manifest.learned.rounds == ()
     session.sql(f"CONTINUE MODEL more USING tdm (rebuild = 1) WITH (passes = 1) {rows}")
-    assert [one.passes for one in session.models.version("more").manifest.rounds] == [1, 1]
+    assert [one.passes for one in session.models.version("more").manifest.learned.rounds] == [1, 1]
     explained = session.sql(f"EXPLAIN CONTINUE MODEL more {rows}").arrow().to_pydict()
     told = dict(zip(explained["property"], explained["value"], strict=True))
     assert told["rounds"].startswith("2 at most, each of all passes")

@@ -219,7 +219,7 @@ def test_rows_held_out_judge_passes_by_recall(session: xpsql.Session, tmp_path: 
     info = "SELECT recall, examples FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY pass"
     lines = session.sql(info).arrow()["recall"].to_pylist()
     manifest = session.models.version("m").manifest
-    assert manifest.best_pass == int(np.argmax(lines)) == len(lines) - 2 < 11
-    assert manifest.examples == len(train) * (len(lines) - 1)
+    assert manifest.learned.best_pass == int(np.argmax(lines)) == len(lines) - 2 < 11
+    assert manifest.learned.examples == len(train) * (len(lines) - 1)
     (found,) = session.sql(f"SELECT recall, examples FROM ML.EVALUATE(MODEL m, TABLE parquet.`{held}`)").arrow().to_pylist()
     assert (found["recall"], found["examples"]) == (pytest.approx(max(lines)), USERS)

@@ -49,8 +49,10 @@ def mistakes(session: xpsql.Session, log: Path, passes: int, copies: int = 1) ->
             if have != want:
                 wrong.append(f"{slot}: {shown} and clicks differ; {sum(n for n, _ in have)}, not {sum(n for n, _ in want)}")
     manifest = session.models.version("m").manifest
-    if (manifest.examples, manifest.metrics["examples"]) != (passes * len(data), len(data)):
-        wrong.append(f"{manifest.examples} examples are counted, not {passes * len(data)}; first pass: {manifest.metrics}")
+    if (manifest.learned.examples, manifest.metrics["examples"]) != (passes * len(data), len(data)):
+        wrong.append(
+            f"{manifest.learned.examples} examples are counted, not {passes * len(data)}; first pass: {manifest.metrics}"
+        )
     return wrong
 
 

@@ -205,8 +205,8 @@ def damaged(warehouse: Path) -> list[str]:
                 rows = session.sql(query).arrow()
                 for slot in ("user", "item"):
                     count = pc.sum(rows.filter(pc.equal(rows["slot"], slot))["count"]).as_py()
-                    if count != version.manifest.examples_total:
-                        wrong.append(f"v{version.number}, {slot}: {count}, not {version.manifest.examples_total}")
+                    if count != version.manifest.learned.examples_total:
+                        wrong.append(f"v{version.number}, {slot}: {count}, not {version.manifest.learned.examples_total}")
     return wrong
 
 

@@ -16,12 +16,14 @@ from xpsql.platform.engines.base import INTERNAL, Scan, Staged, Statements, Writ
 from xpsql.platform.engines.changes import WITH_REPLACE, exists
 from xpsql.platform.engines.missing import absent
 from xpsql.platform.engines.parquet_scan import ParquetScan, staged_scan
+from xpsql.platform.engines.sources import source_of, written
 from xpsql.platform.engines.spark_sql.dialect import position_of
 from xpsql.platform.engines.spark_sql.parsing import parse_query
 from xpsql.platform.engines.spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
 from xpsql.platform.engines.spark_sql.tree import CreateTable, Drop, Insert, QueryText
 from xpsql.platform.errors import StatementError
 from xpsql.platform.spark_types import spark_schema
+from xpsql.warehouse.entries import SourceEntry
 from xpsql.warehouse.names import part_name
 from xpsql.warehouse.tables import Change, Tables
 
@@ -105,6 +107,10 @@ class PandasEngine:
 
     def relations(self) -> list[str]:
         return sorted(name for name in {*self._views, *self._tables.names()} if not name.startswith(INTERNAL))
+
+    def sources(self, query: str) -> tuple[SourceEntry, ...]:
+        tree = parse_query(read_query(query).text)
+        return (source_of("table", written(tree.args["from_"].this), self._files(tree)),)
 
     def columns(self, relation: str) -> list[str]:
         return list(self.schema(f"SELECT * FROM {name_sql(read_name(relation))}").names)

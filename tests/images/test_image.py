@@ -185,7 +185,7 @@ def test_an_image_that_is_damaged_is_made_again_and_reported(version: Version, d
     else:
         path.write_bytes(whole[:-8] if damage == "cut" else b"")
     (again,) = images_of(version, False, reported.append)
-    assert again.layout.rows == version.manifest.rows
+    assert again.layout.rows == version.manifest.learned.rows
     assert len(reported) == 1
     assert reported[0].startswith(f"The image {path.parent} cannot be used and is made again: ")
     assert path.read_bytes() == whole
@@ -212,13 +212,13 @@ def test_a_version_where_nobody_may_write_has_its_images_in_the_cache(
     def rows() -> int:
         return images_of(version, False, reported.append)[0].layout.rows
 
-    assert rows() == version.manifest.rows
+    assert rows() == version.manifest.learned.rows
     (path,) = tmp_path.rglob("rows.bin")
     first = path.stat().st_mtime_ns
-    assert rows() == version.manifest.rows
+    assert rows() == version.manifest.learned.rows
     assert (path.stat().st_mtime_ns, reported) == (first, [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(version.folder / "serving"))
-    assert rows() == version.manifest.rows
+    assert rows() == version.manifest.learned.rows
     assert len(reported) == 1
     assert reported[0].startswith(f"The image of {version.folder} stays in memory: ")
 

@@ -22,8 +22,8 @@ from xpsql.platform.training.plan import Plan, Settings, Use
 
 
 def plan(**settings: Any) -> Plan:
-    roles = {name: settings.pop(name) for name in ("weight", "time", "ignore") if name in settings}
-    return Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "", settings=Settings(**settings), **roles)
+    clauses = {name.upper(): settings.pop(name) for name in ("weight", "time", "ignore") if name in settings}
+    return Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "", Settings(**settings), clauses)
 
 
 def encoded(table: pa.Table, intercept: bool = False, **settings: Any) -> tuple[Columns, Chunk]:

@@ -22,8 +22,9 @@ from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.watermarks import Watermarks
 from xpsql.platform.training.checkpoints.files import restore
 from xpsql.platform.training.row_files.rows import load, save
+from xpsql.warehouse.entries import LearnedEntry, TableEntry
 from xpsql.warehouse.files import VersionFiles
-from xpsql.warehouse.manifest import Manifest, TableEntry
+from xpsql.warehouse.manifest import Manifest
 from xpsql.warehouse.storage import Storage
 from xpsql.warehouse.trainings.checkpoints import Checkpoint, Checkpoints
 from xpsql.warehouse.version import Version
@@ -140,8 +141,7 @@ class Stream:
         manifest = Manifest(
             version=number,
             tables=entries,
-            examples_total=first.examples,
-            base_rate=first.positives / max(first.examples, 1),
+            learned=LearnedEntry(examples_total=first.examples, base_rate=first.positives / max(first.examples, 1)),
             statistics={"now": first.now, "scaler": first.moments._asdict(), "scaled": []},
         )
         self._parent, self._newest, self._chain, self.batches = Version(files.folder, manifest, True), None, (), []

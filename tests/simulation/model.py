@@ -29,9 +29,10 @@ from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online.step import Learned
 from xpsql.platform.training.online.worker import Worker
 from xpsql.platform.training.parallelism import Places
-from xpsql.platform.training.plan import Settings
+from xpsql.platform.training.plan import Plan, Settings, Use
+from xpsql.platform.training.trial import NO_TRIAL
 from xpsql.platform.training.validation import Pull
-from xpsql.warehouse.manifest import RowGroup, TableEntry
+from xpsql.warehouse.entries import RowGroup, TableEntry
 
 TABLE = "weights"
 ENTRIES = (TableEntry(TABLE, 1, {"w": 1}),)
@@ -120,14 +121,14 @@ class LogPrepared:
     counts_by_pass = False
     rebuilds = first_pass = 0
     schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
-    baseline = ()
+    baseline, trial = (), NO_TRIAL
     batch_size = EXAMPLES
 
     def __init__(self, log: Log, settings: Settings, pause: Callable[[], None], best: int | None = None) -> None:
         self.log, self.best = log, best
         self.hold_out = None if best is None else log
         self.monitor: Monitor | None = None
-        self.plan = SimpleNamespace(model="m", settings=settings, evaluate=None, pause=None, begins=None)
+        self.plan = Plan("", "m", Use("plain", {}, None), (), "", settings)
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
         self.counts = RowCounts(tuple(split.rows for split in self.splits), True)
@@ -139,7 +140,20 @@ class LogPrepared:
     @property
     def input(self) -> SimpleNamespace:
         """What tasks are sent; see TrainingInput."""
-        names = ("plan", "columns", "scan", "splits", "batch_size", "parent", "begins", "round", "places", "baseline", "counts")
+        names = (
+            "plan",
+            "columns",
+            "scan",
+            "splits",
+            "batch_size",
+            "parent",
+            "begins",
+            "round",
+            "places",
+            "baseline",
+            "counts",
+            "trial",
+        )
         return SimpleNamespace(**{name: getattr(self, name) for name in names})
 
     def source(self, epoch: int) -> LogSource:

@@ -28,7 +28,8 @@ from xpsql.platform.training.plan import Settings
 from xpsql.platform.training.tasks import driver as driving
 from xpsql.platform.training.tasks import handover, job, shard_task, worker_task
 from xpsql.platform.typed import fields_of
-from xpsql.warehouse.manifest import Manifest, PartEntry
+from xpsql.warehouse.entries import PartEntry
+from xpsql.warehouse.manifest import Manifest
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.storage import Storage
 
@@ -243,7 +244,7 @@ class Simulation:
                 assert weight_range(held.saved.min_weight, held.saved.max_weight)
                 newest = monitor.passes.latest.first.examples
                 assert newest == self.log.examples, f"the newest pass has {newest} examples, of {self.log.examples}"
-                draft.commit(dataclasses.replace(draft.manifest, rows=held.saved.rows, examples=monitor.passes.examples))
+                draft.commit(draft.manifest.having_learned(rows=held.saved.rows, examples=monitor.passes.examples))
             self._returned = True
         except XpsqlError as error:
             self._error = error
@@ -350,8 +351,8 @@ class Simulation:
             if {key: row.w for key, row in rows.items()} != weights:
                 mistakes.append("weights differ from an undisturbed training's")
         examples = self.log.examples * learned
-        if version.manifest.examples != examples:
-            mistakes.append(f"{version.manifest.examples} examples are counted, of {examples}")
+        if version.manifest.learned.examples != examples:
+            mistakes.append(f"{version.manifest.learned.examples} examples are counted, of {examples}")
 
     def _end(self) -> None:
         """Let every fiber come to its end."""

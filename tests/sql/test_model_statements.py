@@ -25,7 +25,7 @@ from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
 from xpsql.platform.progress import LogReporter
 from xpsql.warehouse.dense import write_dense
-from xpsql.warehouse.manifest import PartEntry, SlotEntry
+from xpsql.warehouse.entries import PartEntry, SlotEntry
 from xpsql.warehouse.rows import rows_schema
 
 
@@ -102,7 +102,8 @@ def test_describe_model_shows_bounds_the_gate_and_what_it_was_judged_by(session:
         PartEntry("expire", {"after": "1 day", "utility": 0.1}),
         PartEntry("elsewhere", {"a": 1}),
     )
-    gate = {"evaluate": {"every": 20, "on": 5, "by": "city"}, "release": "auc > 0.7", "evaluation": {"auc": 0.72}}
+    clauses = {"EVALUATE": {"every": 20, "on": 5, "by": "city"}, "RELEASE": "auc > 0.7"}
+    gate = {"clauses": clauses, "evaluation": {"auc": 0.72}}
     train(session.models, operators=life, **gate)
     shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
     operators = [value for name, value in shown.items() if name.startswith("operator ")]
@@ -116,7 +117,10 @@ def test_describe_model_writes_values_as_tables_do(session: xpsql.Session) -> No
     train(session.models, **written)
     shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
     assert (shown["setting encrypt"], shown["setting slack"], shown["metric auc"]) == ("false", "4", "0.532726")
-    assert (shown["query"], shown["examples"]) == ("SELECT *\nFROM log", str(session.models.find("ctr").manifest.examples))
+    assert (shown["query"], shown["examples"]) == (
+        "SELECT *\nFROM log",
+        str(session.models.find("ctr").manifest.learned.examples),
+    )
     assert not shown["created"].endswith("+00:00")
 
 
@@ -312,7 +316,7 @@ def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Sessi
     old, new = session.models.versions("ctr")
     before = [row for batch in old.rows("w") for row in batch.to_pylist()]
     assert [row for batch in new.rows("w") for row in batch.to_pylist()] == [row for row in before if row["key"] != 7]
-    assert (new.manifest.parent, new.manifest.examples_total, new.manifest.slots) == (1, 100, old.manifest.slots)
+    assert (new.manifest.parent, new.manifest.learned.examples_total, new.manifest.slots) == (1, 100, old.manifest.slots)
     assert new.manifest.statement.startswith("SHRINK MODEL ctr WHERE")
 
 
@@ -322,7 +326,7 @@ def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(
         (draft.dense / "part-00000.parquet").write_bytes(b"1")
         fill(draft)
     session.sql("SHRINK MODEL ctr WHERE last_seen < TIMESTAMP '2000-01-01'")
-    assert session.models.version("ctr").manifest.rows == 2
+    assert session.models.version("ctr").manifest.learned.rows == 2
     assert (session.models.version("ctr").dense / "part-00000.parquet").read_bytes() == b"1"
 
 
@@ -342,7 +346,7 @@ def train_parts(session: xpsql.Session, parts: int = 3, each: int = 400) -> None
                 one = [{**row, "n": 1.0, "w": 0.1} for row in made] if table is TABLE else made
                 with draft.writer(table, part) as writer:
                     writer.write(pa.RecordBatch.from_pylist(one, schema=rows_schema(table)))
-        draft.commit(dataclasses.replace(draft.manifest, rows=parts * each))
+        draft.commit(draft.manifest.having_learned(rows=parts * each))
 
 
 def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
@@ -361,11 +365,17 @@ def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_
 
 
 def test_a_shrunk_version_keeps_the_metrics_of_the_training(session: xpsql.Session) -> None:
-    kept = {"metrics": {"auc": 0.7}, "evaluation": {"auc": 0.75}, "validation": {"auc": 0.8}, "calibration": ((0.1, 0.1, 100),)}
-    train(session.models, **kept)
+    kept = {
+        "metrics": {"auc": 0.7},
+        "evaluation": {"auc": 0.75},
+        "validation": {"auc": 0.8},
+    }
+    calibration = ((0.1, 0.1, 100),)
+    train(session.models, **kept, calibration=calibration)
     session.sql("SHRINK MODEL ctr WHERE updates < 30")
     before, shrunk = (version.manifest for version in session.models.versions("ctr"))
     assert all(getattr(shrunk, name) == getattr(before, name) for name in kept)
+    assert tuple(map(tuple, shrunk.learned.calibration)) == calibration
     assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr)") == [{"auc": 0.7}]
 
 

@@ -1,8 +1,8 @@
 """Every case of fixtures/*.sql: a script, then what it must parse to.
 
 A case is a line `-- case: name`, lines `-- with: name = value` for variables, the script, and lines `--> expectation`. An
-expectation is a Python expression over the fields of the last command, `command` and `commands`; or an error as
-`Class line:column 'text' start of the message`.
+expectation is a Python expression over the fields of the last command, `command`, `commands`, and `said`, the clauses of a
+training by word; or an error as `Class line:column 'text' start of the message`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pytest
 from xpsql.platform import errors
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.sql.script import parse_script
+from xpsql.platform.training.clauses import CLAUSES
+from xpsql.platform.training.plan import Plan
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ERROR = re.compile(r"(\w+Error) (\d+):(\d+) ('(?:[^'\\]|\\.)*'|\"[^\"]*\") (.*)")
@@ -52,9 +54,15 @@ def test_a_script_parses_as_its_case_says(case: Case) -> None:
 def check_commands(case: Case) -> None:
     commands = [step.command for step in parse_script(case.script, case.variables, None, DuckDBEngine.statements)]
     command: Any = commands[-1] if commands else None
-    names = {**getattr(command, "__dict__", {}), "command": command, "commands": commands}
+    names = {**getattr(command, "__dict__", {}), "command": command, "commands": commands, "said": said(command)}
     for expectation in case.expectations:
         assert eval(expectation, {**names}), f"{expectation}\nbut got {commands}"
+
+
+def said(command: Any) -> dict[str, Any]:
+    """Return the values of a training's clauses by word."""
+    plan = getattr(getattr(command, "train", command), "plan", None)
+    return {clause.name: plan.clause(clause) for clause in CLAUSES} if isinstance(plan, Plan) else {}
 
 
 def check_error(case: Case, kind: str, line: str, column: str, text: str, message: str) -> None:

@@ -125,7 +125,7 @@ def test_changes_applied_to_the_first_version_give_the_last_which_is_that_of_a_j
     for name in ("weights", "vectors"):
         assert table_of(merged(links, name, None, None)).equals(table_of(jobs.rows(name)))
         assert table_of(last.rows(name)).equals(table_of(jobs.rows(name)))
-    assert last.manifest.rows == jobs.manifest.rows
+    assert last.manifest.learned.rows == jobs.manifest.learned.rows
     assert last.manifest.statistics == jobs.manifest.statistics
     dense, expected = (read_dense(version.stored("dense")) for version in (last, jobs))
     assert dense.keys() == expected.keys()
@@ -231,7 +231,7 @@ def test_rows_that_are_made_whole_come_and_go_by_one_step(session: xpsql.Session
     assert compaction.drop_needless(newest(session)) == wholes
     assert (at.exists(), len(newest(session).chain()), before > 1) == (False, 1, True)
     for version in session.models.versions("m"):
-        assert sum(batch.num_rows for batch in version.rows("weights")) == version.manifest.rows
+        assert sum(batch.num_rows for batch in version.rows("weights")) == version.manifest.learned.rows
 
 
 STEPS = {

@@ -53,7 +53,7 @@ def test_each_message_is_learned_once_and_the_same_job_again_makes_no_version(se
         assert learned(go_on(session, stream(broker, topic))) == (2, "nothing new", 0)
     assert [version.number for version in session.models.versions("m")] == [1, 2]
     assert session.sql(ROWS).arrow()["count"].to_pylist() == [1000]
-    position = session.models.version("m").manifest.position
+    position = session.models.version("m").manifest.stream.position
     assert position == {f"topic {topic}": {"offsets": {"0": 500, "1": 500}, "messages": 1000}}
 
 

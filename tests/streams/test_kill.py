@@ -74,7 +74,7 @@ def test_a_job_that_was_killed_learns_each_row_once(moment: str, tmp_path: Path,
         (version,) = [v for v in session.models.versions("m") if v.number == 2]
         assert version.manifest.status == "interrupted"
         settled = moment not in ("before the segment", "before the record")
-        assert (version.manifest.stream is not None) == settled
+        assert (version.manifest.stream.name is not None) == settled
         arrives(landing, "c", 200, seed=3)
         first = session.sql(statement).arrow().to_pylist()[0]
         assert learned(first) == ((2, "ready", 1500) if settled else (3, "ready", 1700))

@@ -115,7 +115,7 @@ def test_a_late_click_is_a_click_and_no_show(engine: str, request: pytest.Fixtur
         session.sql(f"TRAIN MODEL oracle USING xftrl LABEL label TIME ts {SETTINGS} {read}oracle')")
         assert counted(session, "m") == counted(session, "oracle")
         rate = np.mean(table["label"].to_numpy())
-        assert session.models.version("m").manifest.base_rate == pytest.approx(rate, rel=0.001)
+        assert session.models.version("m").manifest.learned.base_rate == pytest.approx(rate, rel=0.001)
         informed = "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL m) WHERE isnan(information) OR information IS NULL"
         assert session.sql(informed).arrow()["n"][0].as_py() == 0
 

@@ -31,7 +31,7 @@ from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.watermarks import Turn
 from xpsql.platform.training.resident.increment import GrowingDealer, Increment
 from xpsql.warehouse.draft import Draft
-from xpsql.warehouse.manifest import Split
+from xpsql.warehouse.entries import Split
 from xpsql.warehouse.models import Models
 
 DEADLINE_SECONDS = 30.0
@@ -131,8 +131,8 @@ def test_versions_come_while_it_learns_and_each_has_the_rows_up_to_its_position(
     (row,) = session.sql("STOP MODEL m").arrow().to_pylist()
     assert learned(row) == learned(resident.ended.result()) == (5, "ready", 100)
     for version in session.models.versions("m"):
-        rows += version.manifest.examples
-        assert version.manifest.position[f"files {landing}"]["rows"] == version.manifest.examples_total == rows
+        rows += version.manifest.learned.examples
+        assert version.manifest.stream.position[f"files {landing}"]["rows"] == version.manifest.learned.examples_total == rows
         of_version = session.sql(f"SELECT count FROM ML.WEIGHTS(MODEL m VERSION {version.number}) WHERE slot = '(intercept)'")
         assert of_version.arrow()["count"].to_pylist() == [rows]
     assert [v.manifest.parent for v in session.models.versions("m")] == [None, 1, 2, 3, 4]
@@ -175,7 +175,9 @@ def test_a_gate_holds_a_version_and_learning_goes_on(session: xpsql.Session, tmp
     arrives(landing, "c", 900, seed=3)
     until(lambda: 3 in published(session), resident.ended)
     session.sql("STOP MODEL m")
-    found = [(v.number, v.manifest.status, v.manifest.parent, v.manifest.examples) for v in session.models.versions("m")]
+    found = [
+        (v.number, v.manifest.status, v.manifest.parent, v.manifest.learned.examples) for v in session.models.versions("m")
+    ]
     assert found == [(1, "ready", None, 400), (2, "held", 1, 300), (3, "ready", 2, 900)]
     assert total(session) == (1600, 1600)
     assert any("is held, not served" in said and said.endswith("Learning goes on.") for said in resident.notes.said)
@@ -240,7 +242,7 @@ def test_what_has_no_row_to_learn_is_passed_once(session: xpsql.Session, broker:
     assert len(list((version.folder / "skipped").glob("*.jsonl"))) == 1
     broker.produce(topic, messages(log(50, 2)))
     assert learned(go_on(session, skipping(broker, topic))) == (2, "ready", 50)
-    assert session.models.version("m").manifest.position[f"topic {topic}"]["offsets"] == {"0": 150 + len(POISON)}
+    assert session.models.version("m").manifest.stream.position[f"topic {topic}"]["offsets"] == {"0": 150 + len(POISON)}
 
 
 def stay(warehouse: Path, text: str, resumes: bool, commits: int) -> None:
@@ -284,7 +286,7 @@ def test_a_kill_loses_and_doubles_nothing_and_sigterm_publishes(session: xpsql.S
     assert again.exitcode == 0
     assert learned(go_on(session, relation))[1:] == ("nothing new", 0)
     assert total(session) == (2000, 2000)
-    assert session.models.version("m").manifest.examples_total == 2000
+    assert session.models.version("m").manifest.learned.examples_total == 2000
 
 
 def test_a_stream_that_stays_refuses_what_it_cannot_give(session: xpsql.Session) -> None:

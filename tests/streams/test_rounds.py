@@ -54,7 +54,7 @@ def test_tasks_learn_a_topic_in_rounds_and_go_on_after_a_death(
         more(broker, topic, 50, seed=4)
         (row,) = session.sql("STOP MODEL m").arrow().to_pylist()
         assert learned(row) == learned(running.result(180)) == (3, "ready", 50)
-        assert [v.manifest.examples for v in session.models.versions("m")] == [300, 250, 50]
+        assert [v.manifest.learned.examples for v in session.models.versions("m")] == [300, 250, 50]
         assert total(session) == (600, 600)
         for number, came in ((2, 250), (3, 50)):
             info = session.sql(

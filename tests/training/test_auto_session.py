@@ -130,7 +130,7 @@ def test_a_training_that_stops_by_rows_held_out_keeps_the_counts_of_one_pass(ses
     clauses = "OPERATORS (auto_session (long = '1000000000 examples')) VALIDATE ON LAST 0.2"
     settings = "WITH (batch_size = 50, passes = 12, patience = 1, workers = 1)"
     session.sql(f"TRAIN MODEL m USING xftrl (alpha = 0.5) IGNORE (ts) {clauses} {settings} AS {QUERY.format(path)}")
-    best = session.models.version("m").manifest.best_pass
+    best = session.models.version("m").manifest.learned.best_pass
     assert best is not None
     assert best < 11
     found = rows(session, "m").values()

@@ -18,7 +18,7 @@ from tests.training.log import log, session, write
 from xpsql.platform.engines.parquet_scan import check_unchanged
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
-from xpsql.warehouse.manifest import RowGroup
+from xpsql.warehouse.entries import RowGroup
 
 __all__ = ["session"]
 

@@ -15,6 +15,7 @@ from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
 from xpsql.platform.sql.statements.resume import plan_of
+from xpsql.platform.training.clauses.cross import CROSS
 
 LOG = """
 SELECT id, concat('a|', id % 9) AS animal, CASE WHEN id % 13 > 0 THEN CAST(id * 7 % 11 AS INT) END AS food, id % 2 = 0 AS day,
@@ -168,8 +169,9 @@ def test_crosses_go_with_their_members_where_values_are_exchanged(session: xpsql
 
 def test_resume_has_the_terms_of_the_statement(session: xpsql.Session) -> None:
     manifest = session.models.version("ctr", 1).manifest
-    assert [term.text for term in plan_of(manifest).crosses] == ["animal * food", "(animal, food, day) ^ 3", "animal * tags"]
-    assert plan_of(manifest).crosses[1].names == ("animal", "food", "day")
+    crosses = plan_of(manifest).clause(CROSS)
+    assert [term.text for term in crosses] == ["animal * food", "(animal, food, day) ^ 3", "animal * tags"]
+    assert crosses[1].names == ("animal", "food", "day")
 
 
 @pytest.mark.parametrize(

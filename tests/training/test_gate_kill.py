@@ -31,12 +31,12 @@ def check(versions: list[Version], released: int) -> int:
         released: what was served before.
     """
     for version in versions:
-        allowed = "ready" if version.manifest.release == RELEASED else "held"
+        allowed = "ready" if version.manifest.clauses["RELEASE"] == RELEASED else "held"
         assert version.manifest.status in (allowed, "interrupted", "failed")
     (served,) = [version for version in versions if version.served]
     assert served.number == max(version.number for version in versions if version.manifest.status == "ready")
     assert served.number >= released
-    assert sum(batch.num_rows for batch in served.rows("weights")) == served.manifest.rows
+    assert sum(batch.num_rows for batch in served.rows("weights")) == served.manifest.learned.rows
     return served.number
 
 

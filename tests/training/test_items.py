@@ -159,4 +159,4 @@ def test_streams_have_the_features_of_items_and_take_no_clause(embedded: xpsql.S
             with pytest.raises(StatementError, match=f"{clause[:5]} goes with a query that ends.*at .{clause[:5]}"):
                 embedded.sql(f"CONTINUE MODEL m {clause} {publish} AS {stream}")
     embedded.sql(f"CONTINUE MODEL m WITH (until = 'available') AS {stream}")
-    assert embedded.models.version("m").manifest.examples == len(taken)
+    assert embedded.models.version("m").manifest.learned.examples == len(taken)

@@ -38,7 +38,7 @@ def test_kills_at_random_moments_leave_the_old_state_or_the_new_one(tmp_path: Pa
                 continue
             version = session.models.version("m")
             stored = sum(batch.num_rows for batch in version.rows("weights"))
-            assert stored == version.manifest.rows
+            assert stored == version.manifest.learned.rows
             assert session.sql(f"SELECT count(*) AS n FROM ML.PREDICT(MODEL m, {query})").arrow()["n"].to_pylist() == [50]
         text = "TRAIN OR REPLACE MODEL m USING xftrl AS SELECT label, user FROM"
         assert session.sql(f"{text} parquet.`{path}`").arrow()["status"].to_pylist() == ["ready"]

@@ -90,4 +90,4 @@ def test_a_training_in_one_process_takes_its_cores_where_it_has_the_rows(
         session.sql("TRAIN MODEL vectors USING fm LABEL click AS SELECT * FROM log")
     for name, workers in (("m", 3), ("vectors", 2)):
         manifest = Models(tmp_path).version(name).manifest
-        assert (manifest.workers, manifest.examples) == (workers, 4600)
+        assert (manifest.sizes.workers, manifest.learned.examples) == (workers, 4600)

@@ -38,7 +38,7 @@ def test_a_version_that_recalls_its_examples_is_judged_by_the_first_pass(session
     assert version["auc"] < 0.6
     manifest = session.models.version("m").manifest
     assert manifest.metrics["examples"] == ROWS
-    assert sum(part[2] for part in manifest.calibration) == ROWS
+    assert sum(part[2] for part in manifest.learned.calibration) == ROWS
     assert (manifest.evaluation["auc"] or 1) < 0.6
     lines = session.sql("SELECT pass, examples, auc FROM ML.TRAINING_INFO(MODEL m)").arrow().to_pylist()
     assert {line["pass"] for line in lines} == set(range(PASSES))

@@ -110,7 +110,7 @@ def train(
 
 def check_examples(session: Session) -> None:
     manifest = session.models.version("m").manifest
-    assert (manifest.examples, manifest.metrics["examples"]) == (PASSES * ROWS, ROWS)
+    assert (manifest.learned.examples, manifest.metrics["examples"]) == (PASSES * ROWS, ROWS)
 
 
 def check_counts(rows: pa.Table, log: Path) -> None:

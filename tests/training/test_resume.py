@@ -122,6 +122,10 @@ TRAININGS = {
         "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"
     ),
+    "weights by age": (
+        "USING xftrl WEIGHT BY AGE (half_life = '30 minutes') TIME ts "
+        "WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)"
+    ),
     "trials": (
         "USING xftrl TIME ts OPERATORS (admit(utility > 0.1), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"
@@ -235,7 +239,7 @@ def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_beg
         assert session.sql("SHOW MODELS").arrow()["progress"].to_pylist() == [None]
         assert session.sql("SHOW VERSIONS OF MODEL m").arrow()["progress"].to_pylist() == [None]
         assert session.sql("SELECT max(examples) AS n FROM ML.TRAINING_INFO(MODEL m)").arrow()["n"].to_pylist() == [ROWS]
-        assert session.models.version("m").manifest.examples == 2 * ROWS
+        assert session.models.version("m").manifest.learned.examples == 2 * ROWS
 
 
 def test_explain_says_what_checkpoints_take(tmp_path: Path) -> None:

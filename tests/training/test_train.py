@@ -198,7 +198,7 @@ def test_a_version_continues_with_its_labels(session: xpsql.Session, tmp_path: P
         assert caught.value.position is not None
         assert caught.value.position.text.startswith("LABEL")
     session.sql(f"CONTINUE MODEL m LABEL Label, Buy AS {query}")
-    assert session.models.version("m").manifest.labels == ("label", "buy")
+    assert session.models.version("m").manifest.roles.labels == ("label", "buy")
 
 
 def test_a_version_continues_with_columns_that_were_ignored(session: xpsql.Session, tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_a_version_continues_with_columns_that_were_ignored(session: xpsql.Sessi
     with pytest.raises(xpsql.StatementError, match="IGNORE and TIME both name 'ts'"):
         session.sql(f"CONTINUE MODEL m TIME ts AS {query}")
     session.sql(f"CONTINUE MODEL m IGNORE () TIME ts AS {query}")
-    assert (session.models.version("m").manifest.ignore, session.models.version("m").manifest.time) == ((), "ts")
+    assert (session.models.version("m").manifest.roles.ignore, session.models.version("m").manifest.roles.time) == ((), "ts")
 
 
 def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp_path: Path) -> None:

@@ -225,9 +225,9 @@ def test_a_training_that_goes_on_keeps_the_best_pass_that_was_before(tmp_path: P
         session.sql(statement)
         weights = rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key")
         whole = session.models.version("m").manifest
-    assert whole.best_pass is not None
-    assert whole.best_pass > 0
-    fail_at = whole.best_pass + (1 if when == "scored" else 0)
+    assert whole.learned.best_pass is not None
+    assert whole.learned.best_pass > 0
+    fail_at = whole.learned.best_pass + (1 if when == "scored" else 0)
 
     def validated(monitor: Monitor, found: Validated) -> None:
         if when == "scored" and found.pass_number == fail_at:
@@ -249,9 +249,9 @@ def test_a_training_that_goes_on_keeps_the_best_pass_that_was_before(tmp_path: P
         session.sql("RESUME MODEL m")
         assert rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key") == weights
         manifest = session.models.version("m").manifest
-        assert (manifest.best_pass, manifest.examples) == (whole.best_pass, whole.examples)
+        assert (manifest.learned.best_pass, manifest.learned.examples) == (whole.learned.best_pass, whole.learned.examples)
         assert manifest.validation == whole.validation
-        assert len(rows(session, PASSES)) == whole.best_pass + 3
+        assert len(rows(session, PASSES)) == whole.learned.best_pass + 3
 
 
 def test_continue_takes_the_clause_over_and_explain_tells_it(session: xpsql.Session, query: str) -> None:

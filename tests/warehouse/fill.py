@@ -7,7 +7,8 @@ import dataclasses
 import pyarrow as pa
 
 from xpsql.warehouse.draft import Draft
-from xpsql.warehouse.manifest import Manifest, PartEntry, SlotEntry, TableEntry
+from xpsql.warehouse.entries import PartEntry, RolesEntry, SlotEntry, TableEntry
+from xpsql.warehouse.manifest import Manifest
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.rows import rows_schema
 
@@ -23,11 +24,11 @@ MANIFEST = Manifest(
         SlotEntry("hour", "continuous", "double", 1),
         SlotEntry("rare", "bag", "array", 2),
     ),
-    labels=("label",),
-    settings={"batch_size": 1024},
+    roles=RolesEntry(("label",)),
+    settings={"batch_size": 1024, "seed": 7},
     tables=(TABLE,),
-    seed=7,
 )
+LEARNED: dict[str, object] = {"examples": 100, "rows": None, "base_rate": 0.2, "calibration": ()}
 WEIGHTS = ((-5, 0, 40, 40, 10, 1_700_000_000, 0.5), (7, 0, 50, 25, 1, 0, -1.5), (9, 1, 100, 100, 20, 60, 0.0))
 
 
@@ -48,8 +49,10 @@ def fill(draft: Draft, batch: pa.RecordBatch | None = None, **fields: object) ->
     with draft.writer(TABLE) as writer:
         writer.write(batch)
     metrics = {"examples": 100.0, "auc": 0.75, "logloss": 0.5}
-    values = {"metrics": metrics, "examples": 100, "rows": batch.num_rows, "base_rate": 0.2} | fields
-    draft.commit(dataclasses.replace(draft.manifest, **values))
+    learned = {name: fields.pop(name, value) for name, value in LEARNED.items()}
+    learned["rows"] = batch.num_rows if learned["rows"] is None else learned["rows"]
+    values = {"metrics": metrics} | fields
+    draft.commit(dataclasses.replace(draft.manifest, **values).having_learned(**learned))
 
 
 def train(models: Models, name: str = "ctr", replace: bool = False, parent: int | None = None, **fields: object) -> int:

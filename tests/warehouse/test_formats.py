@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,8 @@ from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.scoring.weights import Weights
+from xpsql.platform.training.clauses import CLAUSES
+from xpsql.platform.training.plan import Plan
 from xpsql.warehouse import stored
 from xpsql.warehouse.manifest import FORMAT, Manifest, read_manifest, write_manifest
 from xpsql.warehouse.stored import checksum, matches
@@ -142,6 +146,18 @@ def test_a_file_that_the_manifest_names_elsewhere_is_refused(warehouse: Path) ->
             read_manifest(changed)
 
 
+def test_the_page_of_the_format_explains_every_key_of_a_manifest() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
+    keys = {key for line in page.splitlines() if line.startswith("| `") for key in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert {field.name for field in dataclasses.fields(Manifest)} <= keys
+    assert {clause.name for clause in CLAUSES if clause.to_json is not None} <= keys
+
+
+def test_plans_and_manifests_stay_small() -> None:
+    assert len(dataclasses.fields(Plan)) <= 12
+    assert len(dataclasses.fields(Manifest)) <= 40
+
+
 def test_a_version_that_needs_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     write_manifest(tmp_path, Manifest(requires=("later",)))
     with pytest.raises(ModelError, match=r"needs later, which this xpsql does not know\. Install a newer"):
@@ -188,7 +204,7 @@ def test_readers_of_slices_read_the_model_once_together(
         mine = found >> np.uint64(54)
         own.append(found[(mine >= slices.start) & (mine < slices.stop)])
     assert read_bytes() <= 1.1 * whole
-    assert len(np.unique(np.concatenate(own))) == large.manifest.rows == 400_001
+    assert len(np.unique(np.concatenate(own))) == large.manifest.learned.rows == 400_001
 
 
 def test_servers_of_a_prediction_hold_the_whole_model_and_read_it_once(large: Version, read_bytes: Callable[[], int]) -> None:

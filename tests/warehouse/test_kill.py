@@ -25,7 +25,7 @@ def changes(tell: Connection, folder: Path, seed: int) -> None:
     batch = rows(tuple((key, 0, 1, 1, 0, 0, 0.5) for key in range(20_000)))
 
     def add(seed: int, replace: bool, parent: int | None) -> None:
-        manifest = dataclasses.replace(MANIFEST, seed=seed, parent=parent)
+        manifest = dataclasses.replace(MANIFEST, settings={"seed": seed}, parent=parent)
         with models.begin("ctr", manifest, replace) as draft:
             draft.staged.mkdir()
             (draft.staged / "part.parquet").write_bytes(b"x" * 100_000)
@@ -68,7 +68,7 @@ def state(models: Models) -> dict[str, Any]:
     """Return the seeds of the versions that can be used, and of the one served; each read to its last row."""
     versions = [v for v in models.versions("ctr") if v.manifest.status == "ready"] if "ctr" in models.names() else []
     for version in versions:
-        assert sum(batch.num_rows for batch in version.rows("w")) == version.manifest.rows
+        assert sum(batch.num_rows for batch in version.rows("w")) == version.manifest.learned.rows
     return {
         "seeds": [version.manifest.seed for version in versions],
         "served": next((version.manifest.seed for version in versions if version.served), None),

@@ -68,7 +68,7 @@ def test_training_an_existing_model_needs_or_replace_or_continue(models: Models)
     with pytest.raises(ModelError, match="OR REPLACE"):
         models.begin("CTR", MANIFEST)
     assert train(models, parent=1) == 2
-    assert models.version("ctr").manifest.examples_total == 200
+    assert models.version("ctr").manifest.learned.examples_total == 200
 
 
 def test_continuing_an_unknown_model_leaves_nothing(models: Models) -> None:

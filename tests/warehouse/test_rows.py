@@ -13,8 +13,8 @@ import pytest
 
 from tests.warehouse.fill import MANIFEST, TABLE, fill, rows, train
 from xpsql.platform.errors import ModelError
+from xpsql.warehouse.entries import TableEntry
 from xpsql.warehouse.files import VersionFiles
-from xpsql.warehouse.manifest import TableEntry
 from xpsql.warehouse.models import Models
 from xpsql.warehouse.names import part_name
 from xpsql.warehouse.rows import ROW_GROUP_ROWS, RowWriter, read_rows, rows_schema, stored_parts

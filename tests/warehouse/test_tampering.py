@@ -227,7 +227,7 @@ def test_a_model_whose_files_cannot_be_read_is_listed_as_damaged(session: xpsql.
         assert [(row["name"], row["status"]) for row in found] == [("m", "ready"), ("n", "damaged")]
 
 
-@pytest.mark.parametrize("change", [{"rows": "x"}, {"rows": 1 << 70}, {"metrics": []}, {"tables": [{"name": "w", "dim": []}]}])
+@pytest.mark.parametrize("change", [{"once": "x"}, {"epoch": 1 << 70}, {"metrics": []}, {"tables": [{"name": "w", "dim": []}]}])
 def test_a_manifest_with_values_of_other_types_is_listed_as_damaged(session: xpsql.Session, change: dict[str, Any]) -> None:
     shutil.copytree(session.models.folder / "m", session.models.folder / "n")
     manifest = session.models.folder / "n" / "v1" / "manifest.json"
@@ -241,7 +241,7 @@ def test_a_manifest_with_values_of_other_types_is_listed_as_damaged(session: xps
 @pytest.mark.parametrize(
     "change",
     [
-        {"rows": -1},
+        {"learned": {"rows": -1}},
         {"slots": {"number": -1}},
         {"slots": {"number": 1 << 16}},
         {"slots": {"dim": -1}},

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...platform.errors import ModelError
-from ..manifest import FILE, FORMAT, Manifest, many, read_json, read_manifest
+from ..entries import many
+from ..manifest import FILE, FORMAT, Manifest, read_json, read_manifest
 from ..mapped import Identity
 from ..stored import FileEntry, VersionFile, check_files
 

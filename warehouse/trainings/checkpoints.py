@@ -26,7 +26,8 @@ from typing import Any
 from ...platform.errors import CheckpointError, ModelError
 from ...platform.typed import has_types
 from ..durable import storing
-from ..manifest import FORMAT, Manifest, many, one, record
+from ..entries import many, one, record
+from ..manifest import FORMAT, Manifest
 from ..names import folder_name
 from ..storage import Storage
 from .checkpoint_files import File, damaged

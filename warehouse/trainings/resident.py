@@ -15,7 +15,8 @@ from pathlib import Path
 
 from ...platform.typed import has_types
 from ..durable import own, storing
-from ..manifest import FORMAT, record
+from ..entries import record
+from ..manifest import FORMAT
 
 FILE, STOP = "resident.json", "stop.json"
 SILENT_SECONDS = 30.0

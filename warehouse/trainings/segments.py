@@ -17,7 +17,8 @@ from typing import Any
 
 from ...platform.errors import ModelError
 from ..durable import creating, own, replace_text, storing
-from ..manifest import FORMAT, RowGroup, Split, read_json, record
+from ..entries import RowGroup, Split, record
+from ..manifest import FORMAT, read_json
 from ..message_ranges import MessageRange, MessageRanges
 
 FILE = "segments.jsonl"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from ....warehouse.entries import SourceEntry
 from ....warehouse.names import part_name
 from ....warehouse.tables import Tables
 from ....warehouse.views import Views
@@ -16,6 +17,7 @@ from ..base import Scan, Staged, Statements, WriteFile
 from ..nested import nested_scan
 from ..parquet_scan import staged_scan
 from ..spark_sql.limits import MOST_TOKENS
+from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
 from ..spark_sql.tree import QueryText
 from .definitions import Definitions
@@ -109,6 +111,10 @@ class DuckDBEngine:
     def relations(self) -> list[str]:
         """Return the names of tables and views."""
         return self._relations.names()
+
+    def sources(self, query: str) -> tuple[SourceEntry, ...]:
+        """Return what a query reads."""
+        return tuple(self._relations.sources(parse_query(read_query(query).text)))
 
     def columns(self, relation: str) -> list[str]:
         """Return a table's or view's column names."""

@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
+from ....warehouse.entries import SourceEntry
 from ....warehouse.tables import Tables
 from ....warehouse.views import View, Views
 from ...errors import Position, StatementError
 from ...spark_types import quoted
 from ..base import INTERNAL
 from ..missing import absent
+from ..sources import names_in, relations_in, source_of, written
 from ..spark_sql.dialect import position_of
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import FORMATS, unqualified
 from .connection import cursor
 from .failures import explained
 from .files.memory import MemorySource
-from .files.source import FileSource, open_source
+from .files.source import FileSource, open_source, source_of_files
 from .results import simplified
 from .translation import translate
 
@@ -97,6 +99,29 @@ class Relations:
                 message = f"The view {view} would outlive the temporary view {name}. Use CREATE TEMPORARY VIEW."
                 raise StatementError(message, position_of(node.this))
 
+    def sources(self, query: exp.Expr) -> Iterator[SourceEntry]:
+        """Yield what a query reads, by the names that it or a view uses.
+
+        Raises:
+            StatementError: nothing has such a name.
+            OSError: a file is gone.
+        """
+        for node in relations_in(query):
+            name, format = written(node), node.db.lower()
+            if format in FORMATS and not node.catalog:
+                yield source_of_files(format, name, node.name)
+                continue
+            own = unqualified([part for part in (node.catalog, node.db, node.name) if part], None)
+            found = self.find(own, None, bool(node.db))
+            if isinstance(found, View):
+                yield from self.sources(parse_query(found.query))
+            elif isinstance(found, MemorySource):
+                yield SourceEntry("frame", name)
+            elif own in self.temporary and not node.db:
+                yield source_of("files", name, found.files)
+            else:
+                yield source_of("table", name, found.files, str(self._tables.generation(own)))
+
     @contextmanager
     def bound(self, query: exp.Query, connection: DuckDBPyConnection) -> Iterator[Bound]:
         """Yield a query as DuckDB's SQL, whose relations exist until the block ends.
@@ -160,11 +185,6 @@ class Relations:
             raise StatementError(f"The view {shown} cannot be read: {error}") from error
 
 
-def names_in(query: exp.Expr) -> list[exp.Table]:
-    """Return the nodes that name relations from outside of a query."""
-    return [node for node in query.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not is_local(node)]
-
-
 def rename(node: exp.Table, name: str) -> None:
     """Let a reference read another relation; columns can still be qualified with its old name."""
     if not node.alias and node.db.lower() not in FORMATS:
@@ -172,28 +192,3 @@ def rename(node: exp.Table, name: str) -> None:
     for part in ("db", "catalog"):
         node.set(part, None)
     node.set("this", exp.to_identifier(name))
-
-
-def is_local(table: exp.Table) -> bool:
-    """Return whether a name is defined by the query itself, in a WITH clause that the reference sees."""
-    if table.db:
-        return False
-    node: exp.Expr = table
-    while node.parent is not None:
-        parent = node.parent
-        scope = parent if isinstance(parent, exp.With) else parent.args.get("with_")
-        if scope is not None and node is not scope:
-            names = [cte.alias.lower() for cte in visible(scope, node)]
-            if table.name.lower() in names:
-                return True
-        node = parent
-    return False
-
-
-def visible(scope: exp.With, node: exp.Expr) -> list[exp.Expr]:
-    """Return the tables of a WITH clause that a child of it, or of its query, sees: a table sees those before it."""
-    tables: list[exp.Expr] = scope.expressions
-    if node.parent is not scope:
-        return tables
-    place = next(i for i, table in enumerate(tables) if table is node)
-    return tables[: place + 1] if scope.args.get("recursive") else tables[:place]

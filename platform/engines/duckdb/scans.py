@@ -9,13 +9,14 @@ from sqlglot import exp
 from ..base import Scan, Staged
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
+from ..sources import names_in
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tree import QueryText
 from .files.memory import MemorySource
 from .files.source import FileSource
 from .projection import PIECE, projection_of
 from .references import condition_of, references
-from .relations import Relations, names_in, rename
+from .relations import Relations, rename
 from .translation import VARYING
 
 if TYPE_CHECKING:

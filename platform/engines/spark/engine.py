@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ....warehouse.entries import SourceEntry
 from ....warehouse.scratch import scratch
 from ... import udf
 from ...errors import StatementError
@@ -19,9 +20,11 @@ from ..changes import WITH_REPLACE, exists
 from ..nested import nested_scan
 from ..parquet import ROW_GROUP_ROWS
 from ..parquet_scan import staged_scan
+from ..sources import relations_in, source_of, written
 from ..spark_sql.lexer import tokens_of
+from ..spark_sql.parsing import parse_query
 from ..spark_sql.passage import place
-from ..spark_sql.statements import insert_in, read_name
+from ..spark_sql.statements import FORMATS, insert_in, read_name
 from ..spark_sql.tree import Name
 from .actions import interruptible
 from .calls import RewrittenStatement, sent
@@ -29,7 +32,7 @@ from .failures import explained
 from .files import SparkFiles, pattern
 from .frames import collected, counted, described, schema_of, streamed
 from .places import check_places
-from .plans import reading_of
+from .plans import local_files, reading_of
 from .start import check_running
 from .tables import SparkTables
 from .tasks import SparkTasks
@@ -165,6 +168,16 @@ class SparkEngine:
         """Return the names of tables and views of the current database and the warehouse, and of the user's temporary views."""
         names = {*self._tables.names(), *(table.name for table in self.spark.catalog.listTables())}
         return sorted(name for name in names if not name.startswith(INTERNAL))
+
+    @interruptible
+    def sources(self, query: str) -> tuple[SourceEntry, ...]:
+        """Return what a query reads; of files on other machines only how many there are."""
+        found = []
+        for node in relations_in(parse_query(query)):
+            name, kind = written(node), "files" if node.db.lower() in FORMATS and not node.catalog else "table"
+            files = local_files(self._frame(f"SELECT * FROM {name}").inputFiles())
+            found.append(source_of(kind, name, files) if isinstance(files, tuple) else SourceEntry(kind, name))
+        return tuple(found)
 
     def columns(self, relation: str) -> list[str]:
         """Return a table's or view's column names."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ...engines.base import Scan
 from ...errors import DataError
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ...engines.base import Bounds
 from ...engines.parquet_scan import ParquetScan
 from ...errors import DataError

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from ....warehouse.manifest import RowGroup, Split
+from ....warehouse.entries import RowGroup, Split
 from ...errors import DataError
 from .base import AwayError, InputStream, Position
 

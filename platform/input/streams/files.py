@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from ....warehouse.manifest import RowGroup, Split
+from ....warehouse.entries import RowGroup, Split
 from ...engines.base import Scan
 from ...engines.parquet_scan import ParquetScan, as_row_group
 from ...errors import DataError, StatementError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ...display import plural
 from ...engines.base import Scan
 from ...errors import DataError, StatementError

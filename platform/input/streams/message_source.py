@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ....warehouse.message_ranges import MessageRange, MessageRanges
 from ...errors import DataError
 from .decoded_scan import SkipNote

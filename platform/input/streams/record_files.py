@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....warehouse.manifest import RowGroup, Split
+from ....warehouse.entries import RowGroup, Split
 from ...engines.base import Scan
 from ...engines.parquet_scan import as_row_group, check_unchanged
 from ...errors import DataError, NotAvailableError

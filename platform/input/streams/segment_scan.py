@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ...engines.base import Bounds
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ....warehouse.tables import Tables
 from ...display import plural
 from ...engines.base import Scan

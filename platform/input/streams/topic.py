@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ....warehouse.message_ranges import MessageRange, MessageRanges
 from ...display import plural
 from ...engines.base import Scan

@@ -26,7 +26,7 @@ def run(context: StatementContext, call: Call) -> pa.Table | Pending:
     from ...scoring.evaluation import Evaluation
 
     with data.locating():
-        group = version.manifest.group if version.manifest.labels else None
+        group = version.manifest.roles.group if version.manifest.roles.labels else None
         evaluation = Evaluation(version, context.engine, data.text, group)
 
     def measure() -> pa.Table:
@@ -81,7 +81,7 @@ def of_training(version: Version) -> pa.Table:
         )
     from ...training.metrics.labels import divided, metrics_schema
 
-    labels = version.manifest.labels
+    labels = version.manifest.roles.labels
     found = {label: values for label, values in divided(metrics, labels or ("",)).items() if {*values} - {"examples"}}
     rows = [{"label": label, **values} for label, values in found.items()]
     return pa.Table.from_pylist(rows, metrics_schema(next(iter(found.values())), len(labels) > 1))

@@ -21,7 +21,8 @@ def run(context: StatementContext, call: Call) -> pa.Table:
 OPTIONS = TableFunction(
     "OPTIONS",
     "ML.OPTIONS(MODEL name [VERSION n])",
-    "The options of a version: clause (USING, OPERATORS, WITH), part, option, value, default, and whether it was given.",
+    "The options of a version: clause (USING, OPERATORS, WITH), part, option, value, default, whether it was given, and "
+    "chosen_by: user, default, or rule, as for a batch size by the number of rows.",
     "none",
     (),
     run,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...errors import StatementError
-from ...input.transform import ROWS, TAIL, Transform, selected
+from ...input.transform import ROWS, TAIL, selected
 from ...quoting import quoted
+from ...training.clauses.transform import TRANSFORM as CLAUSE
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def run(context: StatementContext, call: Call) -> str:
     data = call.data
     assert data is not None  # required by the grammar
     manifest = call.read(context).manifest
-    transform = Transform.of(manifest.transform)
+    transform = CLAUSE.kept(manifest)
     if transform is None:
         raise StatementError(
             f"Version {manifest.version} of {manifest.model} has no TRANSFORM: its features are the columns of its query."

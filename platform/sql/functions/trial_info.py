@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...training.clauses.tune import TUNE
 from ..base import Call, TableFunction
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ SCHEMA = pa.schema(
 
 def run(context: StatementContext, call: Call) -> pa.Table:
     manifest = context.models.find(call.model, call.version).manifest
-    if not manifest.trials:
+    tune = TUNE.kept(manifest)
+    if tune is None:
         raise StatementError(f"Version {manifest.version} of {manifest.model} was trained without TUNE; there are no trials.")
     rows = [
         {
@@ -43,7 +45,7 @@ def run(context: StatementContext, call: Call) -> pa.Table:
             "seconds": trial.get("seconds"),
             "is_optimal": trial["is_optimal"],
         }
-        for trial in manifest.trials
+        for trial in tune.found
     ]
     return pa.Table.from_pylist(rows, SCHEMA)
 

@@ -14,16 +14,20 @@ import pyarrow as pa
 from ...engines.spark_sql.lexer import tokenize
 from ...errors import ModelError, StatementError
 from ...options import Value, written
+from ...training.clauses.cross import CROSS, terms_of
+from ...training.clauses.items import ITEMS
+from ...training.clauses.transform import TRANSFORM, read_transform
+from ...training.clauses.using import Given
+from ...training.clauses.validate import VALIDATE
+from ...training.clauses.with_options import WITH, names
 from ...training.parallelism import check_room
 from ...training.plan import BASE_RATE, Plan
 from ...training.recipe import options_in
 from ...training.start import train
 from .. import clauses, inherited, once, streams
 from ..base import Statement
-from ..crosses import given_terms, terms_of
 from ..cursor import Cursor
 from ..query import Query
-from ..transform import read_transform
 from ..trials import check_given, check_tuned
 from .resume import resumed
 
@@ -112,15 +116,16 @@ class Continue:
             parent = once.parent_to_replace(context.models, parent, self.name)
         manifest = parent.manifest
         self.check_crosses(manifest)
-        roles = {**inherited.roles(manifest), **clauses.roles(self.given), "crosses": terms_of(manifest)}
-        if self.stream is not None and "VALIDATE" not in self.given:  # of a stream no rows are held out
-            roles["validate"] = None
-        if self.stream is not None:  # whose rows have the features of their items, and are what was taken
-            roles |= {"items": None, "positive": None, **clauses.roles(self.given)}
-        clauses.check_release(roles["release"], roles["evaluate"] is not None, roles["validate"] is not None, self.given)
+        own = clauses.values_of(self.given)
+        values = {**inherited.values(manifest, self.stream is not None), **own, CROSS.name: CROSS.kept(manifest)}
+        clauses.check_release(values, self.given)
         algorithm = clauses.algorithm(self.using(manifest))
-        settings = clauses.settings({**self.carried(manifest, roles["validate"] is not None), **self.clause("WITH", {})})
-        check_given(self.given, [algorithm], settings, roles["items"])
+        carried = self.carried(manifest, VALIDATE.of(values) is not None)
+        settings = clauses.settings({**carried, **self.clause("WITH", {})})
+        values[WITH.name] = names(
+            {name: carried[name] for name in WITH.kept(manifest) if name in carried} | self.clause("WITH", {})
+        )
+        check_given(self.given, [algorithm], settings, ITEMS.of(values))
         return Plan(
             statement=self.statement,
             model=self.model,
@@ -128,10 +133,10 @@ class Continue:
             operators=clauses.operators(self.clause("OPERATORS", inherited.operators(manifest))),
             query=query,
             settings=settings,
+            clauses=clauses.labelled(algorithm, values, self.given),
             parent=parent.number,
             inherited=self.inherited(manifest),
             stream=None if self.stream is None else self.stream.query,
-            **{**roles, **clauses.without_labels(algorithm, self.given)},
         )
 
     def carried(self, manifest: Manifest, validated: bool) -> dict[str, Value]:
@@ -142,9 +147,9 @@ class Continue:
     def check_crosses(self, manifest: Manifest) -> None:
         """Refuse other crosses than the parent's."""
         given = self.given.get("CROSS")
-        before = {term.meaning for term in terms_of(manifest)}
-        if given is not None and {term.meaning for term in given_terms(given)} != before:
-            has = f"({', '.join(manifest.crosses)})" if manifest.crosses else "none"
+        before = CROSS.kept(manifest)
+        if given is not None and {term.meaning for term in terms_of(given.value)} != {term.meaning for term in before}:
+            has = f"({', '.join(term.text for term in before)})" if before else "none"
             message = f"CONTINUE keeps the crosses of version {manifest.version}: {has}. Leave CROSS out, or TRAIN a new model."
             raise StatementError(message, given.position)
 
@@ -157,8 +162,8 @@ class Continue:
         from ..fitting import applied
 
         plan = self.plan(context, query.text)
-        given = self.given.get("TRANSFORM")
-        if given is not None and (plan.transform is None or plan.transform.text != given.value.text):
+        given, before = self.given.get("TRANSFORM"), plan.clause(TRANSFORM)
+        if given is not None and (before is None or before.text != given.value.text):
             raise StatementError(
                 f"CONTINUE keeps the features of version {plan.parent}, and its TRANSFORM is another one. Leave it out, or "
                 "TRAIN a new model.",
@@ -167,36 +172,36 @@ class Continue:
         if not plan.settings.refit:
             with clauses.placing(self.given, None):
                 return applied(plan, query, self.stream, None, context)
-        if plan.transform is None:
+        if before is None:
             message = f"WITH refit computes the constants of TRANSFORM anew, and version {plan.parent} has none. Leave it out."
             raise StatementError(message, self.given["WITH"].value["refit"].position)
         context.reporter.note(
             f"The constants of TRANSFORM are computed anew: what version {plan.parent} learned of such columns was of other "
             "bounds and scales."
         )
-        text = query.inserted(f"({plan.transform.text}\n)", 0)
+        text = query.inserted(f"({before.text}\n)", 0)
         written = read_transform(Cursor(text, tokenize(text)))
         with clauses.placing(self.given, None):
-            return applied(replace(plan, transform=None), query, self.stream, written, context)
+            return applied(plan.having(TRANSFORM, None), query, self.stream, written, context)
 
     def clause(self, word: str, default: Any) -> Any:
         return self.given[word].value if word in self.given else default
 
     def inherited(self, manifest: Manifest) -> frozenset[str]:
         """Return the parent's options of the algorithm that USING does not give."""
-        given = self.clause("USING", clauses.Given(Value(manifest.algorithm.name), {})).options
+        given = self.clause("USING", Given(Value(manifest.algorithm.name), {})).options
         return frozenset(options_in(manifest).keys() - {name.lower() for name in given})
 
-    def using(self, manifest: Manifest) -> clauses.Given:
+    def using(self, manifest: Manifest) -> Given:
         """Return the parent's algorithm with the options that USING changes."""
         name, options = manifest.algorithm.name, written(options_in(manifest))
-        given: clauses.Given = self.clause("USING", clauses.Given(Value(name), {}))
+        given: Given = self.clause("USING", Given(Value(name), {}))
         if given.name.value.lower() != name:
             raise StatementError(
                 f"CONTINUE keeps the algorithm, {name}; got {given.name.value}. Train a new model for another one.",
                 given.name.position,
             )
-        return clauses.Given(given.name, {**options, **given.options})
+        return Given(given.name, {**options, **given.options})
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...display import cell
+from ...display import cell, plural
 from ...errors import StatementError
-from ...input.transform import Transform
-from ...models.options import chosen, literal
+from ...models.options import literal
 from ...options import signs
 from ...parts import ALGORITHM, OPERATOR, PartKind
-from ...training.metrics.validate import Validate
+from ...training.chosen import decided
+from ...training.clauses import CLAUSES
 from ..base import Statement
 from ..cursor import Cursor
 from ..versions import NamedVersion, read_version
 
 if TYPE_CHECKING:
-    from ....warehouse.manifest import Manifest, PartEntry, SlotEntry
+    from ....warehouse.entries import PartEntry, SlotEntry, SourceEntry
+    from ....warehouse.manifest import Manifest
     from ....warehouse.version import Version
     from ..context import StatementContext
 
 SCHEMA = pa.schema([("property", pa.string()), ("value", pa.string())])
-PLAIN = ("weight", "time", "group", "parent", "examples", "rows", "created", "finished", "seconds", "error", "query", "xpsql")
+PLAIN = ("created", "finished", "seconds", "error", "query")
 
 
 @dataclass(frozen=True)
@@ -57,15 +59,15 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
-    yield "label", (", ".join(manifest.labels) + (" late" if manifest.late else "")) or manifest.positive
-    yield "items", manifest.items
-    yield "classes", ", ".join(map(str, manifest.classes)) or None
-    yield "cross", ", ".join(manifest.crosses) or None
-    yield from transform(manifest)
-    yield "ignored", ", ".join(manifest.ignore) or None
+    for source in manifest.sources:
+        yield f"source {source.name}", read_of(source)
+    yield "classes", ", ".join(map(str, manifest.roles.classes)) or None
+    yield from said(manifest)
+    yield "parent", manifest.parent
+    yield "examples", manifest.learned.examples
+    yield "features", manifest.learned.rows
     for name in PLAIN:
-        yield "features" if name == "rows" else name, getattr(manifest, name)
-    yield from gate(manifest)
+        yield name, getattr(manifest, name)
     yield from settings(manifest)
     yield "environment", ", ".join(f"{name} {value}" for name, value in manifest.environment.items()) or None
     for name, value in manifest.metrics.items():
@@ -81,30 +83,26 @@ def parts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield f"operator {number}", written(OPERATOR, operator)
 
 
-def transform(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Give what TRANSFORM computes, with its constants."""
-    if (found := Transform.of(manifest.transform)) is None:
-        return
-    yield "transform", found.text
-    for item in found.items:
-        yield f"transform {item.name}", item.sql
+def read_of(source: SourceEntry) -> str:
+    """Return what a version read of a source, in words."""
+    version = f"version {source.snapshot}, " if source.snapshot else ""
+    size = f"{source.files:,} {plural('file', source.files)}, {source.bytes:,} bytes" if source.files else ""
+    position = ", ".join(f"{name} {json.dumps(value, default=str)}" for name, value in source.position.items())
+    return f"{source.kind}: {version}{size or position or 'known by name alone'}"
 
 
-def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
-    """Give the clauses EVALUATE, VALIDATE and RELEASE, None where there is none, and what VALIDATE's rows say of rounds."""
-    evaluate = manifest.evaluate
-    if evaluate is not None:
-        by = f" BY {evaluate['by']}" if evaluate["by"] else ""
-        yield "evaluate", f"EVERY {evaluate['every']} BATCHES ON {evaluate['on']} BATCHES{by}"
-    yield "validate", Validate(**manifest.validate).text if manifest.validate is not None else None
-    for number, one in enumerate(manifest.rounds, 1):
-        kept = ", kept" if one.best_pass == manifest.best_pass else ""
+def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
+    """Give what clauses show, None where there is nothing, and the recall of rounds of training and rebuilding."""
+    for clause in CLAUSES:
+        yield from clause.properties(manifest)
+    learned = manifest.learned
+    for number, one in enumerate(learned.rounds, 1):
+        kept = ", kept" if one.best_pass == learned.best_pass else ""
         yield f"round {number}", f"recall {one.recall:.6g} after pass {one.best_pass + 1}{kept}"
-    yield "release when", manifest.release
 
 
 def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:
-    for name, value in {**manifest.settings, **chosen(manifest)}.items():
+    for name, value in {**manifest.settings, **decided(manifest.sizes)}.items():
         yield f"setting {name}", literal(value) if isinstance(value, list | tuple) else value
 
 

@@ -15,9 +15,9 @@ from ...errors import ModelError, StatementError
 from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, event_file, link_events
 from ...input.streams.sources import opened
 from ...options import Value
+from ...training.clauses.publish import read_publish
 from .. import streams
 from ..base import Statement
-from ..clauses import read_publish
 from ..cursor import Cursor
 from ..query import Query
 

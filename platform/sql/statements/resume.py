@@ -10,9 +10,9 @@ import pyarrow as pa
 from ....warehouse.folders import newest_interrupted
 from ...engines.spark_sql.passage import Passage
 from ...options import Value, written
+from ...training.clauses.using import Given
 from ...training.plan import Plan
 from ...training.recipe import options_in
-from ...training.resident.publish import Publish
 from .. import clauses, inherited, streams
 from ..base import Statement
 from ..cursor import Cursor
@@ -52,7 +52,7 @@ def resumed(context: StatementContext, model: str, statement: str) -> Resume | N
 
 def plan_of(manifest: Manifest) -> Plan:
     """Return the plan of a training, from its manifest."""
-    algorithm = clauses.Given(Value(manifest.algorithm.name), written(options_in(manifest)))
+    algorithm = Given(Value(manifest.algorithm.name), written(options_in(manifest)))
     stream = None if manifest.stream is None else streams.stream_in(Query.of(Passage.of(manifest.query)))
     return Plan(
         statement=manifest.statement,
@@ -64,10 +64,7 @@ def plan_of(manifest: Manifest) -> Plan:
         parent=manifest.parent,
         replace=manifest.replaces,
         stream=None if stream is None else stream.query,
-        publish=None if manifest.publish is None else Publish(**manifest.publish),
-        retain=manifest.retain,
-        vectors={vectors.name: vectors.query for vectors in manifest.vectors},
-        **inherited.roles(manifest),
+        clauses=inherited.all_values(manifest),
     )
 
 

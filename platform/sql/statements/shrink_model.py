@@ -36,7 +36,8 @@ class ShrinkModel:
             parent, child = shrink(context.models, context.engine, self.model, self.condition.text, self.statement)
         if (why := context.models.passed_over(self.model, child.version)) is not None:
             context.reporter.note(why)
-        row = {"model": child.model, "version": child.version, "features": child.rows, "removed": parent.rows - child.rows}
+        rows = child.learned.rows
+        row = {"model": child.model, "version": child.version, "features": rows, "removed": parent.learned.rows - rows}
         return pa.Table.from_pylist([row])
 
 

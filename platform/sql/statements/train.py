@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...training.clauses.items import ITEMS
 from ...training.parallelism import check_room
 from ...training.plan import Plan
 from ...training.start import train
@@ -123,8 +124,7 @@ def parse_train(cursor: Cursor) -> Train:
     if "TUNE" in given and stream is not None:
         message = "TUNE learns the same rows again for each trial, and a stream does not end. TRAIN on a table, then CONTINUE."
         raise StatementError(message, given["TUNE"].position)
-    release = given["RELEASE"].value if "RELEASE" in given else None
-    clauses.check_release(release, "EVALUATE" in given, "VALIDATE" in given, given)
+    clauses.check_release(clauses.values_of(given), given)
     plan = make_plan(cursor.span(first).text, model, given, query, stream, or_replace)
     streams.check_settings(stream, plan.settings, given)
     if plan.settings.refit:
@@ -133,7 +133,7 @@ def parse_train(cursor: Cursor) -> Train:
             given["WITH"].value["refit"].position,
         )
     tried = tuple(candidates(plan.statement, given, plan.settings.seed)) if "TUNE" in given else ()
-    check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings, plan.items)
+    check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings, plan.clause(ITEMS))
     return Train(plan, given, query, stream, if_not_exists, tried)
 
 
@@ -149,9 +149,9 @@ def make_plan(
         operators=clauses.operators(given["OPERATORS"].value) if "OPERATORS" in given else (),
         query=query.passage.text,
         settings=clauses.settings(given["WITH"].value) if "WITH" in given else clauses.settings({}),
+        clauses=clauses.labelled(algorithm, clauses.values_of(given), given),
         replace=or_replace,
         stream=None if stream is None else stream.query,
-        **{**clauses.roles(given), **clauses.without_labels(algorithm, given)},
     )
 
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ....warehouse.manifest import Split, read_manifest
+from ....warehouse.entries import Split
+from ....warehouse.manifest import read_manifest
 from ....warehouse.storage import Storage
 from ....warehouse.trainings.checkpoints import FOLDER, Checkpoint, Checkpoints
 from ....warehouse.trainings.progress import read_progress

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 
-class Evaluate(NamedTuple):
+@dataclass(frozen=True)
+class Evaluate:
     """EVALUATE EVERY `every` BATCHES ON `on` BATCHES [BY `by`]."""
 
     every: int

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ....warehouse.version import Version
 from ...engines.base import Scan
 from ...input.columns import Columns

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ....warehouse.manifest import RoundEntry
+from ....warehouse.entries import RoundEntry
 from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
 

@@ -76,7 +76,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
         else:
             passes = LocalPasses(shards, prepared, draft, monitor, dealer, pace, checkpointer, learn)
             validated = learn_by_pass(prepared, monitor, passes)
-        if prepared.plan.pause is not None:
+        if prepared.trial.pause is not None:
             checkpointer.take()
             raise monitor.paused(validated, draft)
     if monitor.kept is not None:
@@ -156,7 +156,7 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
         return StartPoint(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()
-    if (begins := prepared.plan.begins) is not None and prepared.round is None:
+    if (begins := prepared.trial.begins) is not None and prepared.round is None:
         checkpoint = begins.checkpoint()
         driver = begins.driver(read_driver(begins.checkpoints, checkpoint))
         restore(shards, num_shards, begins.checkpoints, checkpoint, epoch, begins)

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ....warehouse.manifest import RoundEntry
+from ....warehouse.entries import RoundEntry
 from ....warehouse.storage import Storage
 from ....warehouse.trainings.checkpoint_files import File
 from ....warehouse.version import Version
@@ -22,6 +22,7 @@ from ...errors import StatementError, Subject
 from ...trees.tree import replanted
 from ..checkpoints.driver_state import DRIVER_STATE
 from ..checkpoints.files import read_message, write_message
+from ..clauses.validate import VALIDATE
 from ..conclusion import statistics_of
 from ..metrics.validations import LEAST_GAIN
 from ..monitor import Monitor
@@ -43,7 +44,7 @@ def check_rebuild(plan: Plan, recipe: Recipe) -> None:
         StatementError: no rows are held out.
     """
     search = recipe.algorithm.tree
-    if search is None or not search.rebuild or plan.validate is not None or "rebuild" in plan.inherited:
+    if search is None or not search.rebuild or plan.clause(VALIDATE) is not None or "rebuild" in plan.inherited:
         return
     subject = Subject("USING", plan.algorithm.name, "rebuild")
     what = "Leave it out" if plan.stream is not None else "Add VALIDATE ON LAST 0.1, or leave it out"
@@ -56,7 +57,7 @@ def learn_rounds(prepared: Prepared, learn: Callable[[Prepared], SavedShards], d
     Args:
         learn: learns one round.
     """
-    done, place = draft.manifest.rounds, Storage(str(draft.rounds.absolute()))
+    done, place = draft.manifest.learned.rounds, Storage(str(draft.rounds.absolute()))
     if done:
         file = File(f"{len(done)}.state", crc32=done[-1].state)
         before = read_message(place, file.name, DRIVER_STATE, file)
@@ -97,10 +98,8 @@ def rebuilt(prepared: Prepared, draft: Draft, monitor: Monitor) -> Prepared:
     manifest = dataclasses.replace(
         draft.manifest,
         dense=dense_entries(prepared.recipe),
-        rows=kept.held.saved.rows,
-        examples_total=draft.manifest.examples_total + examples,
         statistics=statistics_of(prepared, kept.held),
-    )
+    ).having_learned(rows=kept.held.saved.rows, examples_total=draft.manifest.learned.examples_total + examples)
     begins = Version(draft.best(kept.pass_number).folder.absolute(), manifest, served=False)
     made = replanted(tree, search.table, leaf_vectors(begins, search.table, tree.keys))
     return dataclasses.replace(prepared, tree=made, round=Round(len(before.validated), begins))

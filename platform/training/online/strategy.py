@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
+from ..clauses.column_roles import TIME
+from ..clauses.using import OPERATORS
 from ..estimates import Cost
 from ..monitor import Monitor
-from ..plan import OPERATORS, Plan
+from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, idle
 from ..row_files.saved import SavedShards
@@ -31,10 +33,10 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
 def check_time(plan: Plan, recipe: Recipe) -> None:
     """Refuse operators that need event times where there are none."""
     for programs in recipe.programs:
-        if programs.chain.needs_time and plan.time is None:
+        if programs.chain.needs_time and plan.clause(TIME) is None:
             raise StatementError(
                 f"{OPERATORS} ({programs.chain.name}) has a part that needs event times; name their column with TIME.",
-                subject=OPERATORS,
+                subject=OPERATORS.subject,
             )
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import pyarrow as pa
 
+from ....warehouse.entries import Split
 from ....warehouse.files import VersionFiles
-from ....warehouse.manifest import Manifest, Split
+from ....warehouse.manifest import Manifest
 from ...engines.base import Engine, Scan, Staged
 from ...engines.tasks import Tasks
 from ...input.columns import Columns
@@ -21,6 +22,7 @@ from ..plan import Plan
 from ..prepared import ValidationRows
 from ..recipe import Recipe
 from ..segment import Segment
+from ..trial import NO_TRIAL, Trial
 
 if TYPE_CHECKING:
     from ....warehouse.version import Version
@@ -53,6 +55,7 @@ class Preparation:
         manifest: of the interrupted version, where one is resumed.
         note: takes notes for the user.
         quick: EXPLAIN FAST, which learns nothing from a sample.
+        trial: what TUNE asks of it.
         found: how the plan's query is read.
         segment: what is taken of the stream that it reads.
     """
@@ -66,6 +69,7 @@ class Preparation:
     segment: Segment | None
     note: Callable[[str], None]
     quick: bool = False
+    trial: Trial = NO_TRIAL
     manifest: Manifest | None = None
     folders: VersionFiles = NOT_YET  # where rows are read
     schema: pa.Schema = NOT_YET  # positives

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ....algorithms.late import click_rate
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ...engines.base import Scan
 from ...engines.repeats import expanded
 from ...input.columns import Columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...input.holdout import beginning_of
 from ...input.row_counts import counted, left_by
+from ..clauses.validate import VALIDATE
 from .base import Preparation, Stage
 from .hold_out import divided
 from .staging import kept
@@ -16,11 +17,13 @@ def rows(given: Preparation) -> Preparation:
     for split in splits if resumed is not None else ():
         scan.check(split)
     splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
-    if plan.beginning is not None and resumed is None:
-        scan, splits = beginning_of(scan, splits, counts.rows, plan.beginning)
+    share = given.trial.share
+    if share is not None and resumed is None:
+        scan, splits = beginning_of(scan, splits, counts.rows, share)
         counts = left_by(scan, splits, counts._replace(rows=counts.rows[: len(splits)]))
-    if plan.validate is not None and plan.validate.share is not None:
-        scan, counts = divided(plan.validate, scan, splits, counts)
+    validate = plan.clause(VALIDATE)
+    if validate is not None and validate.share is not None:
+        scan, counts = divided(validate, scan, splits, counts)
     return given.having(scan=scan, splits=splits, counts=counts)
 
 

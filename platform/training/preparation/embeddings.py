@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...input.side.versions import located, with_elements, with_vectors
+from ..clauses.vectors import VECTORS
 from ..recipe import recipe_of
 from .base import Mode, Preparation, Stage
 
@@ -11,7 +12,7 @@ def check(given: Preparation) -> Preparation:
     """Let EXPLAIN take the lengths of vectors from the first row of each query, for what it does not run."""
     if given.mode is not Mode.EXPLAIN or not given.columns.sides:
         return given
-    columns = with_elements(given.plan.vectors, given.columns, given.engine)
+    columns = with_elements(given.plan.clause(VECTORS), given.columns, given.engine)
     return given.having(columns=columns, recipe=recipe_of(given.plan, columns))
 
 
@@ -21,7 +22,9 @@ def rows(given: Preparation) -> Preparation:
         return given
     if given.resumed is not None:
         return given.having(columns=located(given.columns, given.resumed, given.folders))
-    return given.having(columns=with_vectors(given.plan.vectors, given.columns, given.engine, given.parent, given.folders))
+    return given.having(
+        columns=with_vectors(given.plan.clause(VECTORS), given.columns, given.engine, given.parent, given.folders)
+    )
 
 
 STAGE = Stage(check, rows)

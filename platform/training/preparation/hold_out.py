@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ....algorithms.base import Algorithm, Online, Supervised
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ...engines.base import Engine, Scan, Staged, staged
 from ...errors import StatementError
 from ...input.columns import Columns
@@ -16,10 +16,13 @@ from ...input.holdout import HeldOut, held_out
 from ...input.row_counts import RowCounts, count, left_by
 from ...input.splits import is_empty
 from ...input.taken import Taking
-from ..metrics.validate import Validate
-from ..plan import PATIENCE, VALIDATE, Plan
+from ..clauses.label import LABEL
+from ..clauses.transform import TRANSFORM
+from ..clauses.validate import VALIDATE, Validate
+from ..plan import PATIENCE, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
+from .computed import schema_with, with_computed
 
 
 def check_validation(plan: Plan, algorithm: Algorithm) -> None:
@@ -28,8 +31,8 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     Raises:
         StatementError: names the clause or option.
     """
-    settings, name = plan.settings, plan.algorithm.name
-    if plan.validate is None:
+    settings, name, validate = plan.settings, plan.algorithm.name, plan.clause(VALIDATE)
+    if validate is None:
         if settings.patience is not None:
             message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
             raise StatementError(message, subject=PATIENCE)
@@ -39,23 +42,23 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         raise StatementError(message, subject=PATIENCE)
     if plan.stream is not None:
         message = f"{VALIDATE} holds rows out of a query that ends, and a stream does not. Judge it by EVALUATE EVERY."
-        raise StatementError(message, subject=VALIDATE)
-    if plan.late and plan.validate.share is not None:
+        raise StatementError(message, subject=VALIDATE.subject)
+    if plan.clause(LABEL).late and validate.share is not None:
         message = f"{VALIDATE} needs final labels, and LATE examples come twice. Give a query of rows with final labels."
-        raise StatementError(message, subject=VALIDATE)
+        raise StatementError(message, subject=VALIDATE.subject)
     learns = algorithm.learns
     if not isinstance(learns, Online):
         raise StatementError(
             f"{VALIDATE} scores rows after each pass; {name} learns all examples at once. Keep rows apart in the query, and "
             "measure them by ML.EVALUATE.",
-            subject=VALIDATE,
+            subject=VALIDATE.subject,
         )
     judged = isinstance(learns.goal, Supervised) or learns.goal.finds
     if not judged or any(augment.copies > 1 for augment in learns.augment):
         what = "adds rows that were not taken" if judged else "learns without labels"
         raise StatementError(
             f"{VALIDATE} compares predictions with what was so, and {name} {what}. Leave it out, and measure by ML.EVALUATE.",
-            subject=VALIDATE,
+            subject=VALIDATE.subject,
         )
 
 
@@ -78,7 +81,7 @@ def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: Row
         raise StatementError(
             f"{VALIDATE} {validate.text} holds {held:,} of {held + left:,} rows out and leaves {left:,}: both must be some. "
             "Choose another share.",
-            subject=VALIDATE,
+            subject=VALIDATE.subject,
         )
     return some, found
 
@@ -99,20 +102,22 @@ def hold_out(
         folder: where a query's rows are staged.
         taking: what is done to them, as to those that are learned.
     """
-    if plan.validate is None:
+    validate = plan.clause(VALIDATE)
+    if validate is None:
         return None
-    if plan.validate.share is not None:
+    if validate.share is not None:
         assert isinstance(scan, HeldOut)  # it is divided
         return ValidationRows(scan.others, splits)
     query, found = read_apart(plan, engine, scan.schema, columns, taking)
     apart = staged(engine, query, found, folder)
-    apart = apart if taking is None else taking.rows(apart)
+    apart = with_computed(apart if taking is None else taking.rows(apart), plan)
     return ValidationRows(apart, some_of(apart))
 
 
 def check_apart(plan: Plan, engine: Engine, learned: pa.Schema, columns: Columns, taking: Taking | None) -> None:
     """Refuse a query of VALIDATE as `hold_out` does, as far as can be told without running it."""
-    if plan.validate is not None and plan.validate.share is None:
+    validate = plan.clause(VALIDATE)
+    if validate is not None and validate.share is None:
         _, found = read_apart(plan, engine, learned, columns, taking)
         if not isinstance(found, Staged):
             some_of(found)
@@ -126,13 +131,14 @@ def read_apart(
     Raises:
         StatementError: it cannot run, or lacks a column that is learned from, in the type that it has there.
     """
-    assert plan.validate is not None
-    assert plan.validate.query is not None  # where it has no share
-    query = plan.validate.query
-    if plan.transform is not None:
-        query = plan.transform.over(query, plan.roles.columns)
+    validate, transform = plan.clause(VALIDATE), plan.clause(TRANSFORM)
+    assert validate is not None
+    assert validate.query is not None  # where it has no share
+    query = validate.query
+    if transform is not None:
+        query = transform.over(query, plan.roles.columns)
     found = engine.scan(query)
-    schema = found.schema if taking is None else taking.schema(found.schema)
+    schema = schema_with(found.schema if taking is None else taking.schema(found.schema), plan)
     there = {field.name.lower(): field.type for field in schema}
     for name in columns.learned:
         wanted, came = learned.field(name).type, there.get(name.lower())
@@ -140,7 +146,7 @@ def read_apart(
             what = "lacks it" if came is None else f"returns {came}"
             raise StatementError(
                 f"{VALIDATE} ON (query) must return the column {name} as {wanted}, as the training's query does; it {what}.",
-                subject=VALIDATE,
+                subject=VALIDATE.subject,
             )
     return query, found
 
@@ -153,7 +159,9 @@ def some_of(scan: Scan) -> list[Split]:
     """
     splits = [split for split in scan.splits() if split.rows]
     if is_empty(scan, splits):
-        raise StatementError(f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE)
+        raise StatementError(
+            f"{VALIDATE} ON (query) returns no rows; there is nothing to validate on.", subject=VALIDATE.subject
+        )
     return splits
 
 

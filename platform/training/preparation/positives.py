@@ -11,9 +11,10 @@ from ....algorithms.base import Algorithm, Online
 from ...engines.base import Engine, Scan
 from ...errors import StatementError
 from ...input.columns import Columns
-from ...input.items import ITEMS, NAME, ItemFile, write_items
-from ...input.roles import LABEL
+from ...input.items import NAME, ItemFile, write_items
 from ...input.taken import MISSING, TakenRows, Taking
+from ..clauses.items import ITEMS
+from ..clauses.label import LABEL
 from ..plan import Plan
 from .base import Preparation, Stage
 
@@ -24,15 +25,16 @@ def taking_of(plan: Plan, engine: Engine) -> Taking | None:
     Raises:
         StatementError: the query of ITEMS cannot run, or what is learned from is a stream.
     """
-    if plan.items is None and plan.positive is None:
+    items, label = plan.clause(ITEMS), plan.clause(LABEL).positive
+    if items is None and label is None:
         return None
     if plan.stream is not None:
-        subject, remedy = (LABEL, f"WHERE {plan.positive} = 1") if plan.items is None else (ITEMS, "rows with these columns")
-        raise StatementError(f"{subject} goes with a query that ends, and a stream does not. Use {remedy}.", subject=subject)
-    if plan.items is None:
-        return Taking(plan.positive, None)
+        what, remedy = (LABEL.subject, f"WHERE {label} = 1") if items is None else (ITEMS.subject, "rows with these columns")
+        raise StatementError(f"{what} goes with a query that ends, and a stream does not. Use {remedy}.", subject=what)
+    if items is None:
+        return Taking(label, None)
     with of_clause():
-        return Taking(plan.positive, ItemFile(engine.schema(plan.items)))
+        return Taking(label, ItemFile(engine.schema(items)))
 
 
 def with_items(taking: Taking, plan: Plan, engine: Engine, folder: Path) -> Taking:
@@ -41,10 +43,11 @@ def with_items(taking: Taking, plan: Plan, engine: Engine, folder: Path) -> Taki
     Raises:
         StatementError: the query of ITEMS cannot run, or see write_items.
     """
-    if plan.items is None:
+    query = plan.clause(ITEMS)
+    if query is None:
         return taking
     with of_clause():
-        items = engine.reader(plan.items).read_all()
+        items = engine.reader(query).read_all()
     return taking._replace(items=write_items(items, folder))
 
 
@@ -84,7 +87,7 @@ def check_drawn(taking: Taking | None, algorithm: Algorithm, columns: Columns) -
             if lacking:
                 raise StatementError(
                     f"ITEMS lacks the column {lacking[0]}, which items that are drawn at random need, too. Return it there.",
-                    subject=ITEMS,
+                    subject=ITEMS.subject,
                 )
 
 
@@ -94,7 +97,7 @@ def of_clause() -> Iterator[None]:
     try:
         yield
     except StatementError as error:
-        raise StatementError(f"{ITEMS}: {error.message}", subject=ITEMS) from error
+        raise StatementError(f"{ITEMS}: {error.message}", subject=ITEMS.subject) from error
 
 
 def check(given: Preparation) -> Preparation:

@@ -11,15 +11,16 @@ def rows(given: Preparation) -> Preparation:
     """Decide by the rows that are learned, or take what an interrupted training ran with."""
     plan, algorithm = given.plan, given.recipe.algorithm
     if given.resumed is not None:
-        passes = given.resumed.passes or plan.settings.passes or 1
-        return given.having(sizes=Sizes(given.resumed.batch_size, passes, places_again(given, given.resumed)))
+        sizes = given.resumed.sizes
+        passes = sizes.passes or plan.settings.passes or 1
+        return given.having(sizes=Sizes(sizes.batch_size, passes, places_again(given, given.resumed)))
     offers = bool(given.columns.offered)
     return given.having(sizes=decide(plan, algorithm, given.counts.rows, given.places, offers, given.tasks))
 
 
 def places_again(given: Preparation, manifest: Manifest) -> Places:
     """Return as many shards and workers as there were, or as many as there is room for where the statement does not say."""
-    before, settings = Places(manifest.shards, manifest.workers), given.plan.settings
+    before, settings = Places(manifest.sizes.shards, manifest.sizes.workers), given.plan.settings
     if given.tasks is None or sum(before) <= given.tasks.slots(sum(before), settings.together):
         return before
     return places_of(settings, given.tasks, given.recipe.algorithm.serves)

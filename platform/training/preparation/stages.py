@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ....warehouse.files import VersionFiles
 from ..prepared import Prepared, TrainingInput
-from . import baseline, classes, counts, embeddings, hold_out, limits, positives, roles, shapes, sizes, staging
+from . import baseline, classes, computed, counts, embeddings, hold_out, limits, positives, roles, shapes, sizes, staging
 from .base import Preparation, Stage
 
 STAGES: tuple[Stage, ...] = (
     staging.STAGE,
     positives.STAGE,
+    computed.STAGE,
     roles.STAGE,
     limits.STAGE,
     embeddings.STAGE,
@@ -59,5 +60,6 @@ def prepared(given: Preparation, folders: VersionFiles) -> Prepared:
         counts=given.counts,
         passes=passes,
         taking=given.taking,
+        trial=given.trial,
     )
     return found.with_recipe(given.recipe, given.hold_out, given.segment)

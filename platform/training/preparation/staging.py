@@ -28,8 +28,8 @@ def rows(given: Preparation) -> Preparation:
         assert not isinstance(found, Staged)  # EXPLAIN reads no rows of such a query, and the others have none
         return given.having(scan=found)
     folder = given.folders.staged
-    if plan.rows is not None:
-        return given.having(scan=moved(plan.rows, folder, found.schema))
+    if given.trial.rows is not None:
+        return given.having(scan=moved(given.trial.rows, folder, found.schema))
     if plan.passing and not isinstance(found, Staged):
         found = Staged(found.schema, "the results of its calls go with the statement")
     text = plan.query if plan.stream is None else plan.stream.query

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....warehouse.durable import make_folder, storing
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ....warehouse.trainings.progress import append_progress, now_text
 from ....warehouse.trainings.segments import append_segment
 from ...input.dealing import Dealer, Standing, TurnAssignment, finished_of
@@ -18,6 +18,7 @@ from ...input.streams.base import Position
 from ...input.streams.segment_scan import SegmentScan
 from ...input.streams.skipped import SKIPPED
 from ...ps.watermarks import Turn
+from ..clauses.evaluate import EVALUATE
 from ..metrics.windows import Collector, Key, Schedule, WindowPart
 from ..monitor import Monitor
 from ..prepared import Prepared
@@ -152,12 +153,12 @@ class Increment:
         self.opened = threading.Event()
         self.closed = threading.Event()
         self.following: Increment | None = None
-        plan = prepared.plan
-        self.monitor = Monitor(prepared.targets, self.log, reporter, plan.evaluate is not None)
+        evaluate = prepared.plan.clause(EVALUATE)
+        self.monitor = Monitor(prepared.targets, self.log, reporter, evaluate is not None)
         self._number_of: list[int] = []
         self._num_batches = self.rows = 0
         self._begun: dict[Key, WindowPart] = {}
-        self.schedule = None if plan.evaluate is None else Schedule(plan.evaluate, self._number_of, 0)
+        self.schedule = None if evaluate is None else Schedule(evaluate, self._number_of, 0)
         self.collectors = [
             Collector(self.schedule, prepared.targets, self.monitor.step, self.monitor.close, self._begun)
             for _ in range(prepared.places.workers)

@@ -16,6 +16,7 @@ from ...ps.rows.base import MISSING, Rows
 from ...ps.shard import Shard
 from ...ps.snapshot import PIECE_BYTES, VERSIONS, Records, Snapshot
 from ..checkpoints.files import Link, OldShard, restore_candidates
+from ..clauses.evaluate import EVALUATE
 from ..conclusion import conclude
 from ..monitor import Monitor
 from ..prepared import Prepared
@@ -83,7 +84,7 @@ class Publisher:
         shards, gone = {}, {}
         for number, snapshot in moment.snapshots.items():
             shards[number], gone[number] = self._taken(number, snapshot, prepared, moment.is_delta)
-        if prepared.plan.evaluate is not None and not moment.is_delta:
+        if prepared.plan.clause(EVALUATE) is not None and not moment.is_delta:
             for shard in shards.values():
                 shard.watch()
         saved = save(shards, prepared.places.shards, draft, draft.manifest.tables, gone if moment.is_delta else None)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....warehouse.manifest import Split
+from ....warehouse.entries import Split
 from ....warehouse.trainings.segments import write_passed
 from ....warehouse.version import Version
 from ...input.streams.feed import Feed
@@ -29,6 +29,9 @@ from ...ps.placement import slices_of
 from ...ps.watermarks import Watermarks
 from ..checkpoints.checkpointer import Checkpointer
 from ..checkpoints.driver_state import DriverState
+from ..clauses.column_roles import TIME
+from ..clauses.evaluate import EVALUATE
+from ..clauses.publish import PUBLISH, RETAIN, RETAINED
 from ..online.local import Beside, begin_here
 from ..prepared import Prepared
 from ..record import recorded
@@ -39,7 +42,6 @@ from .announcer import Announcer
 from .compaction import Compactor
 from .increment import Increment
 from .publication import Moment, Publisher
-from .publish import RETAINED
 from .workers import ResidentWorkers, promptly
 
 if TYPE_CHECKING:
@@ -69,8 +71,9 @@ class Resident:
     def __init__(
         self, prepared: Prepared, feed: Feed, models: Models, lock: Lock, announcer: Announcer, notes: Path, epoch: int
     ) -> None:
-        assert prepared.plan.publish is not None
-        self._plan, self._publish_every = prepared.plan, prepared.plan.publish
+        publish = prepared.plan.clause(PUBLISH)
+        assert publish is not None
+        self._plan, self._publish_every = prepared.plan, publish
         self._feed, self._models, self._lock, self._announcer, self._notes = feed, models, lock, announcer, notes
         self._parent = prepared.parent
         self._learned = 0
@@ -117,7 +120,7 @@ class Resident:
             XpsqlError: what ended it; the versions that it made stay.
         """
         shards = self._shards
-        if self._plan.evaluate is not None:
+        if self._plan.clause(EVALUATE) is not None:
             for shard in shards.values():
                 shard.watch()
         self._watch(self._increment)
@@ -184,7 +187,7 @@ class Resident:
         """Return whether a publication is due."""
         if not increment.examples:
             return False
-        seconds, examples = self._publish_every
+        seconds, examples = self._publish_every.seconds, self._publish_every.examples
         if seconds is not None:
             return time.monotonic() - self._published >= seconds
         return increment.examples >= (examples or 0) or (not increment.open_rows and increment.rows >= (examples or 0))
@@ -231,7 +234,7 @@ class Resident:
         announcer.state = "learning"
         version = self._models.version(plan.model, number)
         self._compactor.look(version)
-        self._models.retain(plan.model, plan.retain or RETAINED)
+        self._models.retain(plan.model, plan.clause(RETAIN) or RETAINED)
         return version
 
     def _end(self) -> Version | None:
@@ -287,7 +290,8 @@ class Resident:
         manifest = manifest_of(plan, prepared.columns, prepared.recipe, prepared.parent)
         draft = self._models.begin(plan.model, manifest, plan.replace, self._lock)
         increment.begin(draft)
-        draft.record(replace(recorded(draft.manifest, prepared), epoch=increment.epoch, expected=None))
+        manifest = recorded(draft.manifest, prepared)
+        draft.record(replace(manifest, epoch=increment.epoch, sizes=replace(manifest.sizes, examples=None)))
 
     def _take_checkpoints(self, increment: Increment) -> None:
         """Take checkpoints of an increment that has a version, from now on."""
@@ -323,7 +327,7 @@ class Resident:
     def _behind(self) -> float:
         """Return how many seconds it is behind: from the newest TIME learned to now, without TIME since what waits was seen."""
         newest = max(shard.now for shard in self._shards.values())
-        if self._plan.time is not None and newest:
+        if self._plan.clause(TIME) is not None and newest:
             return max(0.0, time.time() - newest)
         since = self._feed.waiting_since
         return 0.0 if since is None else time.monotonic() - since

@@ -15,18 +15,18 @@ from ....warehouse.version import Version
 from ...errors import TrainingError
 from ...input.streams.base import StreamQuery
 from ...input.streams.feed import Feed
+from ..clauses.publish import PUBLISH, RETAIN, RETAINED
 from ..plan import Plan
 from ..segment import Segment, is_passed
 from .announcer import Announcer, IncrementReporter
 from .increment import ProgressLog
-from .publish import RETAINED
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ....warehouse.draft import Draft
+    from ....warehouse.entries import Split
     from ....warehouse.locks import Lock
-    from ....warehouse.manifest import Split
     from ....warehouse.models import Models
     from ...engines.base import Engine
 
@@ -72,8 +72,9 @@ class Rounds:
         feed: Feed,
         parent: Version | None,
     ) -> None:
-        assert plan.publish is not None
-        self._plan, self._query, self._engine, self._every = plan, query, engine, plan.publish
+        publish = plan.clause(PUBLISH)
+        assert publish is not None
+        self._plan, self._query, self._engine, self._every = plan, query, engine, publish
         self._models, self._lock, self._announcer, self._feed = models, lock, announcer, feed
         self._parent, self._learned = parent, 0
         self._began = -float("inf")
@@ -150,15 +151,14 @@ class Rounds:
             announcer.note(f"{error} Learning goes on.")
         made = self._models.versions(self._plan.model)[-1]
         self._parent = made
-        self._learned += made.manifest.examples
+        self._learned += made.manifest.learned.examples
         self._rows = 0
-        announcer.note(
-            f"{made.manifest.model} v{made.number}: {made.manifest.examples:,} examples, learned by tasks and written in "
-            f"{time.monotonic() - began:.1f} s."
-        )
+        manifest, seconds = made.manifest, time.monotonic() - began
+        learned = f"{manifest.learned.examples:,} examples"
+        announcer.note(f"{manifest.model} v{made.number}: {learned}, learned by tasks and written in {seconds:.1f} s.")
         announcer.publish(made.number)
         announcer.state = "waiting"
-        self._models.retain(self._plan.model, self._plan.retain or RETAINED)
+        self._models.retain(self._plan.model, self._plan.clause(RETAIN) or RETAINED)
 
     def _tell(self, examples: int = 0) -> None:
         """Report progress.

@@ -30,8 +30,8 @@ from .resident import Resident
 from .rounds import Rounds
 
 if TYPE_CHECKING:
+    from ....warehouse.entries import Split
     from ....warehouse.locks import Lock
-    from ....warehouse.manifest import Split
     from ....warehouse.models import Models
     from ....warehouse.version import Version
     from ...engines.base import Engine

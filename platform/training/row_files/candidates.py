@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ....warehouse.entries import TableEntry
 from ....warehouse.files import VersionFiles
-from ....warehouse.manifest import TableEntry
 from ....warehouse.rows import rows_schema
 from ....warehouse.trainings.candidates import read_candidates, write_candidates
 from ....warehouse.version import Version

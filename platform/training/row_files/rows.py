@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ....algorithms.late import shown
 from ....warehouse.dense import read_dense, write_dense
+from ....warehouse.entries import DenseEntry, TableEntry
 from ....warehouse.files import VersionFiles
-from ....warehouse.manifest import DenseEntry, TableEntry
 from ....warehouse.rows import rows_schema
 from ....warehouse.stored import run_of
 from ....warehouse.version import Version
@@ -34,6 +34,7 @@ from ...ps.shard import Shard
 from ...ps.watermarks import Watermarks
 from ...reserved import INTERCEPT_NUMBER
 from ...trees.tree import TREE_NUMBER, NodeRows, Tree
+from ..clauses.label import LABEL
 from ..plan import Plan
 from ..recipe import Recipe
 from .candidates import load_candidates, load_trials, save_candidates
@@ -176,8 +177,8 @@ def load(
 
 def beginning_of(parent: Version) -> tuple[int, int, float]:
     """Return the newest TIME that a version has learned from, how many examples, and how many of them positive."""
-    manifest, rate = parent.manifest, parent.manifest.base_rate or 0.0
-    examples = round(shown(manifest.examples_total, rate, manifest.late))
+    manifest, rate = parent.manifest, parent.manifest.learned.base_rate or 0.0
+    examples = round(shown(manifest.learned.examples_total, rate, LABEL.kept(manifest).late))
     return int(manifest.statistics.get("now", 0)), examples, examples * rate
 
 

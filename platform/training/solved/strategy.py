@@ -8,10 +8,11 @@ from ...engines.tasks import Tasks
 from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import Operator
+from ..clauses.evaluate import EVALUATE
 from ..estimates import Cost
 from ..monitor import Monitor
 from ..online.strategy import check_time
-from ..plan import EVALUATE, PASSES, Plan
+from ..plan import PASSES, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
 from ..row_files.saved import SavedShards
@@ -51,9 +52,9 @@ def refuse_operator(plan: Plan, operator: Operator, reason: str) -> NoReturn:
 def check_batches(plan: Plan) -> None:
     """Refuse clauses about batches and passes."""
     name = plan.algorithm.name
-    if plan.evaluate is not None:
+    if plan.clause(EVALUATE) is not None:
         message = f"{EVALUATE} scores batches before they are learned from; {name} learns all examples at once."
-        raise StatementError(message, subject=EVALUATE)
+        raise StatementError(message, subject=EVALUATE.subject)
     if (plan.settings.passes or 1) > 1:
         message = f"{PASSES} = {plan.settings.passes} has no effect: {name} iterates until it converges. See its options."
         raise StatementError(message, subject=PASSES)

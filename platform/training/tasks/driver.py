@@ -154,7 +154,7 @@ class Driver:
             validated = learn_by_pass(self._prepared, self._monitor, RemotePasses(learn, self.pull, keep))
         else:
             self.run_workers(job)
-        if self._prepared.plan.pause is not None:
+        if self._prepared.trial.pause is not None:
             self._checkpointer.take()
         return validated
 

@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ....warehouse.entries import TableEntry
 from ....warehouse.files import VersionFiles
-from ....warehouse.manifest import TableEntry
 from ....warehouse.storage import Storage
 from ...engines.tasks import unshared
 from ...errors import TrainingError

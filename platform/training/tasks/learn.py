@@ -35,7 +35,7 @@ def learn_on(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor) -
     """
     recoveries, epoch, useless = Recoveries(monitor), draft.manifest.epoch, set[str]()
     checkpoint, state = newest(draft, useless, monitor)
-    if state is None and (begins := prepared.plan.begins) is not None and prepared.round is None:
+    if state is None and (begins := prepared.trial.begins) is not None and prepared.round is None:
         state = begins.driver(read_driver(begins.checkpoints, begins.checkpoint()))
     if state is not None:
         monitor.go_on(state)
@@ -100,7 +100,7 @@ def learn_once(
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 validated = driver.learn(job, draft)
             kept = driver.kept
-            held = None if prepared.plan.pause is not None else driver.save(-1) if kept is None else kept.held
+            held = None if prepared.trial.pause is not None else driver.save(-1) if kept is None else kept.held
         on.end()
     if held is None:
         raise monitor.paused(validated, draft)

@@ -18,6 +18,7 @@ from ...ps.transport.connection_limits import room_for
 from ...ps.transport.tls import Certificate
 from ...ps.transport.wire import Acknowledged, Handler
 from ..checkpoints.files import restore
+from ..clauses.evaluate import EVALUATE
 from ..compiled import compilations, prepare_task
 from ..parallelism import in_step
 from ..recipe import recipe_of
@@ -63,7 +64,7 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
     membership = Membership(job.contact, "shard", number, task.attempt)
     with contextlib.suppress(EndedError), compilations(shard.compiled), membership as member:
         fill(shard, number, job)
-        if job.input.plan.evaluate is not None:
+        if job.input.plan.clause(EVALUATE) is not None:
             shard.watch()
         gang = gang_of(shard, job, member)
         name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
@@ -84,7 +85,7 @@ def fill(shard: Shard, number: int, job: Job) -> None:
     if job.checkpoint:
         checkpoints = Checkpoints(job.checkpoints)  # the driver has looked whose they are
         restore({number: shard}, job.input.places.shards, checkpoints, checkpoints.manifest(job.checkpoint), job.epoch)
-    elif (begins := job.input.plan.begins) is not None and job.input.round is None:
+    elif (begins := job.input.trial.begins) is not None and job.input.round is None:
         num_shards, there = job.input.places.shards, begins.checkpoints
         restore({number: shard}, num_shards, there, begins.checkpoint(), job.epoch, begins)
     elif (before := job.input.begins) is not None:

@@ -7,22 +7,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ...errors import StatementError, Subject
+from ...errors import StatementError
 from ...hparams import Hparam, HparamCandidates
-
-TUNE = Subject("TUNE")
-METHODS = ("random", "grid", "halving")
-HIGHER = ("auc", "gauc", "pr_auc", "accuracy", "precision", "recall", "f1", "r2")
-LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
-"""The metrics that can judge, by which of two values is better."""
-
-
-class Tune(NamedTuple):
-    """The clause TUNE BY metric TRIALS n METHOD method."""
-
-    metric: str
-    trials: int
-    method: str
+from ..clauses.tune import TUNE, Tune
 
 
 class Dimension(NamedTuple):
@@ -75,12 +62,12 @@ def grid(tune: Tune, space: Mapping[str, Dimension]) -> list[dict[str, Any]]:
     for name, one in space.items():
         if not isinstance(one.values, HparamCandidates):
             message = f"{TUNE} METHOD grid tries candidates, and {name} is a range. Write HPARAM_CANDIDATES."
-            raise StatementError(message, subject=TUNE)
+            raise StatementError(message, subject=TUNE.subject)
         lists.append(one.values.values)
     points = math.prod(map(len, lists))
     if points > tune.trials:
         raise StatementError(
             f"{TUNE} METHOD grid has {points} combinations, and TRIALS says {tune.trials}. Raise it, or leave some out.",
-            subject=TUNE,
+            subject=TUNE.subject,
         )
     return [dict(zip(space, values, strict=True)) for values in itertools.product(*lists)]

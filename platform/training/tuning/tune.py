@@ -30,10 +30,14 @@ from ...errors import StatementError, TrainingError
 from ...progress import SilentReporter
 from ...quoting import quoted
 from ..checkpoints.begins import Beginning, PausedError
+from ..clauses.label import LABEL
+from ..clauses.release import RELEASE
+from ..clauses.tune import HIGHER, TUNE, Tune
+from ..clauses.validate import VALIDATE
 from ..metrics.labels import divided
 from ..plan import Plan, Use
 from ..start import train
-from .space import HIGHER, TUNE, Tune
+from ..trial import Trial
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
@@ -75,8 +79,8 @@ def tuned(
         read = plan
         if plan.passing or isinstance(engine.scan(plan.query), Staged):
             engine.stage(plan.query, folder / "rows")  # once for all
-            rows = quoted(str((folder / "rows").absolute()))
-            read = replace(plan, query=f"SELECT * FROM parquet.{rows}", passing=False)
+            there = quoted(str((folder / "rows").absolute()))
+            read = replace(plan, query=f"SELECT * FROM parquet.{there}", passing=False)
         trials = Judging(read, tune, candidates, engine, folder, reporter, can_learn_together(plan, candidates, schema))
         alive = list(range(len(candidates)))
         if tune.method == "halving" and len(alive) > LAST:
@@ -93,18 +97,20 @@ def tuned(
             f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {options}"
         )
         begins = trials.begins(alive[:1])
-        plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement, trials=tuple(trials.found), begins=begins)
-        return train(plan if read.query == plan.query else replace(plan, rows=folder / "rows"), engine, models, reporter)
+        plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement)
+        plan = plan.having(TUNE, replace(tune, found=tuple(trials.found)))
+        rows = None if read.query == plan.query else folder / "rows"
+        return train(plan, engine, models, reporter, Trial(begins=begins, rows=rows))
 
 
 def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.Schema) -> bool:
     """Return whether candidates can learn side by side: their parameters are rows, of one label that is a number."""
     differing = {name for one in candidates for name in one.options}
-    label = next((field for field in schema if field.name.lower() == plan.labels[0].lower()), None) if plan.labels else None
+    labels = [name.lower() for name in plan.clause(LABEL).columns]
+    label = next((field for field in schema if [field.name.lower()] == labels), None)
     return (
         plan.algorithm.name in TOGETHER
         and not differing & {*ALIKE}
-        and len(plan.labels) == 1
         and plan.settings.task == "auto"
         and plan.settings.patience is None
         and not plan.settings.vectors
@@ -187,24 +193,22 @@ class Judging:
         folder = self._folder / str(self._trained)
         counts = any(use.name == "safety" for use in self._plan.operators)  # what it refuses, of all candidates together
         pauses = self._together and not counts and (share == 1 or self._engine.tasks is None)
-        plan = replace(self._plan, model="trial", release=None, replace=False)
-        if pauses:
-            plan = replace(plan, pause=share, begins=self.begins(group))
-        elif share < 1:
-            plan = replace(plan, beginning=share)
-        labels = [self._plan.labels[0], *(f"trial {n + 1} of {self._plan.labels[0]}" for n in group[1:])] if group[1:] else []
+        trial = Trial(pause=share, begins=self.begins(group)) if pauses else Trial(share if share < 1 else None)
+        plan = replace(self._plan, model="trial", replace=False).having(RELEASE, None)
+        label = next(iter(plan.clause(LABEL).columns), "")
+        labels = [label, *(f"trial {n + 1} of {label}" for n in group[1:])] if group[1:] else []
         use = self._candidates[group[0]].algorithm
         plan = together(plan, use, [self._candidates[n].algorithm.options for n in group], labels)
         models, began = Models(folder), time.monotonic()
         try:
-            train(plan, self._engine, models, SilentReporter())
+            train(plan, self._engine, models, SilentReporter(), trial)
             manifest = models.version(plan.model).manifest
-            measured, examples = judging(manifest), manifest.examples
+            measured, examples = judging(manifest), manifest.learned.examples
             clear(folder)
         except PausedError as paused:
             measured, examples = paused.metrics, paused.examples
             for n in group:
-                self._reached[n] = TrialCheckpoint(paused.folder, paused.training, plan.labels, tuple(group))
+                self._reached[n] = TrialCheckpoint(paused.folder, paused.training, plan.clause(LABEL).columns, tuple(group))
         except TrainingError as error:  # numbers grew beyond all bounds
             clear(folder)
             for n in group if group[1:] else ():
@@ -224,11 +228,11 @@ class Judging:
             raise StatementError(
                 f"{TUNE} BY {self._tune.metric}, which is never known of these rows and {self._plan.algorithm.name}. "
                 f"Known: {known}.",
-                subject=TUNE,
+                subject=TUNE.subject,
             )
-        trial = self.found[number]
-        trial |= {"status": SUCCEEDED, "metric": value, "examples": examples, "seconds": seconds}
-        self._reporter.note(f"Trial {number + 1}: {self._tune.metric} {value:.6g}, {trial['options']}")
+        line = self.found[number]
+        line |= {"status": SUCCEEDED, "metric": value, "examples": examples, "seconds": seconds}
+        self._reporter.note(f"Trial {number + 1}: {self._tune.metric} {value:.6g}, {line['options']}")
 
     def better_half(self, alive: Sequence[int]) -> list[int]:
         """Return the better half of candidates that were judged on the same rows, best first, of equal ones the first.
@@ -269,11 +273,12 @@ def together(plan: Plan, use: Use, options: Sequence[Any], labels: Sequence[str]
     def copied(query: str) -> str:
         return f"SELECT *, {copies} FROM ({query})"
 
-    validate = plan.validate
+    validate = plan.clause(VALIDATE)
     if validate is not None and validate.query is not None:
-        validate = validate._replace(query=copied(validate.query))
+        validate = replace(validate, query=copied(validate.query))
     population = Use(use.name, {}, PopulationOptions(parts.ALGORITHM.find(use.name, None), tuple(options)), part=POPULATION)
-    return replace(plan, algorithm=population, query=copied(plan.query), labels=tuple(labels), validate=validate)
+    plan = replace(plan, algorithm=population, query=copied(plan.query)).having(VALIDATE, validate)
+    return plan.having(LABEL, replace(plan.clause(LABEL), columns=tuple(labels)))
 
 
 def judging(manifest: Manifest) -> dict[str, float | None]:

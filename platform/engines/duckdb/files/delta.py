@@ -26,23 +26,38 @@ def delta_files(options: Mapping[str, str], position: Position | None) -> tuple[
         NotAvailableError: deltalake is not installed.
         StatementError: there is no such table or version, or it has features that deltalake cannot read.
     """
+    version = options.get("versionasof")
+    if version is not None and not version.isdecimal():
+        raise StatementError(f"The option versionAsOf takes a number, got {version!r}.", position)
+    table, rows = opened(options["path"], None if version is None else int(version), position)
+    files = in_order(table)
+    plain = files and not table.metadata().partition_columns and all(alike(schema_of(file), rows.schema) for file in files)
+    return files if plain else MemorySource(rows)
+
+
+def delta_version(path: str) -> tuple[tuple[str, ...], int]:
+    """Return the files of a Delta table's newest version, and its number.
+
+    Raises:
+        NotAvailableError, StatementError: see delta_files.
+    """
+    table, _ = opened(path, None, None)
+    return in_order(table), table.version()
+
+
+def opened(path: str, version: int | None, position: Position | None) -> tuple[DeltaTable, pa.dataset.Dataset]:
+    """Return a Delta table, and its rows."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
     except ImportError as error:
         raise NotAvailableError("Delta tables need deltalake: pip install '.[delta]'.", position) from error
-    path, version = options["path"], options.get("versionasof")
-    if version is not None and not version.isdecimal():
-        raise StatementError(f"The option versionAsOf takes a number, got {version!r}.", position)
     place = path if is_object(path) else str(local_path(path, "What a query reads", position))
     try:
-        table = DeltaTable(place, version=None if version is None else int(version))
-        rows = table.to_pyarrow_dataset()
+        table = DeltaTable(place, version=version)
+        return table, table.to_pyarrow_dataset()
     except (DeltaError, OSError, ValueError) as error:
         raise StatementError(f"{path} cannot be read as a Delta table: {error}.", position) from error
-    files = in_order(table)
-    plain = files and not table.metadata().partition_columns and all(alike(schema_of(file), rows.schema) for file in files)
-    return files if plain else MemorySource(rows)
 
 
 def in_order(table: DeltaTable) -> tuple[str, ...]:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .....warehouse.entries import SourceEntry
 from ....errors import Position, StatementError, suggestion
 from ....spark_types import quoted
 from ...in_place import columns_of
+from ...sources import source_of
 from .csv import CSV_OPTIONS, csv_sql, truth
-from .delta import DELTA_OPTIONS, delta_files
+from .delta import DELTA_OPTIONS, delta_files, delta_version
 from .json import JSON_OPTIONS, json_sql
 from .memory import MemorySource
 from .objects import let_read
@@ -36,17 +38,19 @@ class FileSource:
     Attributes:
         sql: DuckDB's query of their rows, in order.
         parquet: the files, where a reader of Parquet gets the same rows and columns from them; otherwise None.
+        files: all of them.
     """
 
     sql: str
     parquet: tuple[str, ...] | None = None
+    files: tuple[str, ...] = ()
 
     @classmethod
     def of_parquet(cls, found: Listing, merge: bool = False) -> FileSource:
         """Return the rows of Parquet files; `merge` gives columns that only some files have."""
         union = ", union_by_name = true" if merge else ""
         sql = f"SELECT {in_order(found)} FROM read_parquet({found.array}, {found.arguments}{union})"
-        return cls(sql, None if found.partitions or merge else found.files)
+        return cls(sql, None if found.partitions or merge else found.files, found.files)
 
     @classmethod
     def of_files(cls, files: Sequence[str]) -> FileSource:
@@ -104,13 +108,26 @@ def open_source(
     let_read(connection, found.files)
     given = {name: value for name, value in {**OPTIONS[format], **options}.items() if value is not None}
     if format != "parquet":
-        return FileSource((csv_sql if format == "csv" else json_sql)(connection, found, given, columns))
+        return FileSource((csv_sql if format == "csv" else json_sql)(connection, found, given, columns), None, found.files)
     check_names(found.files[0], places.get("path", position))
     source = FileSource.of_parquet(found, truth(given, "mergeschema"))
     if columns is None:
         return source
     items = ", ".join(f"CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in columns.items())
-    return FileSource(f"SELECT {items} FROM ({source.sql})")
+    return FileSource(f"SELECT {items} FROM ({source.sql})", None, found.files)
+
+
+def source_of_files(format: str, name: str, path: str) -> SourceEntry:
+    """Return what a version keeps of files that a query names by their path.
+
+    Raises:
+        StatementError: there are none.
+        OSError: one is gone.
+    """
+    if format == "delta":
+        files, version = delta_version(path)
+        return source_of("delta", name, files, str(version))
+    return source_of("files", name, listing(path, None).files)
 
 
 def check_names(file: str, position: Position | None = None) -> None:

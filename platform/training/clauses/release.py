@@ -9,10 +9,14 @@ term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = [VALIDA
 
 from __future__ import annotations
 
-from ..errors import suggestion
-from ..training.metrics import metric_names
-from ..training.metrics.gate import VALIDATION, Condition, Node
-from .cursor import Cursor
+from collections.abc import Iterator
+from typing import Any
+
+from ...engines.spark_sql.cursor import Cursor
+from ...errors import StatementError, suggestion
+from ..metrics import metric_names
+from ..metrics.gate import VALIDATION, Condition, Node
+from .base import Clause, always, of_type, same
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
 OF_TRAINING = ("examples", "features", "violations", "max_weight", "min_weight", "max_abs_weight", "examples_per_second")
@@ -122,3 +126,50 @@ def metric(cursor: Cursor, kind: str) -> Node:
     label = cursor.identifier("a label")
     cursor.expect(")")
     return Node(kind, called, label=label)
+
+
+def read(cursor: Cursor) -> Condition | None:
+    cursor.expect("WHEN")
+    return read_condition(cursor)
+
+
+def text(condition: Condition | None) -> str | None:
+    return None if condition is None else condition.text
+
+
+def of_text(value: Any) -> Condition:
+    """Return the condition that a manifest keeps.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        cursor = Cursor.of(of_type(str)(value))
+        found = read_condition(cursor)
+        cursor.done()
+    except StatementError as error:
+        raise ValueError(error.message) from error
+    return found
+
+
+def shown(condition: Condition | None) -> Iterator[tuple[str, str | None]]:
+    yield "release when", text(condition)
+
+
+RELEASE = Clause(
+    "RELEASE",
+    "WHEN condition",
+    "The release gate, which decides whether a version may be served: a condition on the metrics "
+    "over all windows of the first pass, such as `auc > 0.7 AND pcopc BETWEEN "
+    "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "
+    "and the statement fails. `auc` is the first label's, `auc(buy)` the one of label `buy`, `validation.auc` the one of "
+    "VALIDATE's rows. Metrics: "
+    f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
+    read,
+    None,
+    same,
+    text,
+    of_text,
+    always,
+    shown,
+)

@@ -1,18 +1,20 @@
-"""The clause TRANSFORM, read: a SELECT list of row-wise expressions, in which some calls stand for fitted constants."""
+"""TRANSFORM: a SELECT list of row-wise expressions, in which some calls stand for fitted constants."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..engines.spark_sql.lexer import Token, tokenize
-from ..engines.spark_sql.passage import Passage
-from ..engines.spark_sql.words import AGGREGATE_NAMES, EXPLODES
-from ..errors import Position, StatementError
-from ..quoting import quoted
-from ..udf.features import MOST_QUANTILES, quantile_bounds
-from .cursor import Cursor
+from ...engines.spark_sql.cursor import Cursor
+from ...engines.spark_sql.lexer import Token, tokenize
+from ...engines.spark_sql.passage import Passage
+from ...engines.spark_sql.words import AGGREGATE_NAMES, EXPLODES
+from ...errors import Position, StatementError
+from ...input.transform import Transform
+from ...quoting import quoted
+from ...udf.features import MOST_QUANTILES, quantile_bounds
+from .base import Clause, always
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -146,7 +148,7 @@ def read_column(passage: Passage) -> WrittenItem:
     """Read `expression AS name`, or a column's name."""
     from sqlglot import exp
 
-    from ..engines.spark_sql.dialect import parse  # brings sqlglot
+    from ...engines.spark_sql.dialect import parse  # brings sqlglot
 
     calls = tuple(calls_of(passage))
     whole = passage.position(0, passage.text)
@@ -252,3 +254,32 @@ def calls_of(passage: Passage) -> Iterator[ConstantCall]:
         if next(calls_of(arguments[0]), None) is not None:
             raise StatementError(f"{name} of TRANSFORM has another constant inside. Compute it in the query.", place)
         yield ConstantCall(name, cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end, arguments[0], number, place)
+
+
+def entry(transform: Transform | None) -> dict[str, Any] | None:
+    return None if transform is None else transform.entry
+
+
+def shown(transform: Transform | None) -> Iterator[tuple[str, str | None]]:
+    """Give what is computed, with its constants."""
+    if transform is not None:
+        yield "transform", transform.text
+        for item in transform.items:
+            yield f"transform {item.name}", item.sql
+
+
+TRANSFORM: Clause[Written, Transform | None] = Clause(
+    "TRANSFORM",
+    "({expression AS name | column | * [EXCEPT (column, ...)]}, ...)",
+    "Features computed from the columns of the query: a SELECT list of row-wise expressions, in which "
+    "`QUANTILES(x, n)`, `MEAN(x)`, `STDDEV(x)`, `MIN(x)`, `MAX(x)`, `MODE(x)` and `VOCABULARY(x, least_count)` are constants "
+    "of the training's rows. The model keeps it, and every reader of rows applies it, "
+    "the service included: see [transform.md](transform.md).",
+    read_transform,
+    None,
+    None,
+    entry,
+    Transform.of,
+    always,
+    shown,
+)

@@ -1,17 +1,15 @@
-"""The clause CROSS, read: which slots are combined."""
+"""CROSS: which slots are combined."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from ..errors import Position, StatementError
-from ..input.crossed.terms import MOST_MEMBERS, Term
-from ..options import Value
-from .cursor import Cursor
-
-if TYPE_CHECKING:
-    from ...warehouse.manifest import Manifest
+from ...engines.spark_sql.cursor import Cursor
+from ...errors import Position, StatementError
+from ...input.crossed.terms import MOST_MEMBERS, Term
+from ...options import Value
+from .base import Clause, always, of_type
 
 
 def read_crosses(cursor: Cursor) -> dict[str, Value]:
@@ -69,11 +67,41 @@ def check(names: Sequence[str], order: int, position: Position) -> None:
         raise StatementError(message, position)
 
 
-def terms_of(manifest: Manifest) -> tuple[Term, ...]:
-    """Return the terms that a version has."""
-    return tuple(read_term(Cursor.of(text))[1] for text in manifest.crosses)
+def terms_of(written: Mapping[str, Value]) -> tuple[Term, ...]:
+    """Return the terms of what was read."""
+    return tuple(term.value for term in written.values())
 
 
-def given_terms(value: Value | None) -> tuple[Term, ...]:
-    """Return the terms of a clause; none without."""
-    return () if value is None else tuple(term.value for term in value.value.values())
+def texts(terms: tuple[Term, ...]) -> list[str]:
+    return [term.text for term in terms]
+
+
+def of_texts(value: Any) -> tuple[Term, ...]:
+    """Return the terms that a manifest keeps.
+
+    Raises:
+        ValueError: they are none.
+    """
+    try:
+        return tuple(read_term(Cursor.of(text))[1] for text in of_type(tuple, tuple[str, ...])(value))
+    except StatementError as error:
+        raise ValueError(error.message) from error
+
+
+def shown(terms: tuple[Term, ...]) -> Iterator[tuple[str, str | None]]:
+    yield "cross", ", ".join(texts(terms)) or None
+
+
+CROSS: Clause[dict[str, Value], tuple[Term, ...]] = Clause(
+    "CROSS",
+    "({slot * slot [* ...] | (slot, ...) ^ n | * ^ n}, ...)",
+    "Combinations of slots as slots of their own, such as `animal * food`, `(a, b, c) ^ 2` for each pair of a list, "
+    "and `* ^ 2` for each pair of all: see [crosses.md](crosses.md).",
+    read_crosses,
+    (),
+    terms_of,
+    texts,
+    of_texts,
+    always,
+    shown,
+)

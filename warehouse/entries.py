@@ -1,0 +1,238 @@
+"""The records in a manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeVar
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """An algorithm or operator as the statement used it, with the options that it gave, and what an operator acts on."""
+
+    name: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SlotEntry:
+    """A feature column.
+
+    Attributes:
+        kind: of its encoding; type: in Spark's words; number: in rows.
+        share: whose rows it uses; hashed, raw: its values are ready-made ids; dim: the elements of a vector.
+        role: what an option of the algorithm names it for; group: that option; length: how many elements of it are read.
+        field: of an array of structs, the field.
+        members: of a cross, the slots that it combines.
+    """
+
+    name: str
+    kind: str = ""
+    type: str = ""
+    number: int = 0
+    share: str | None = None
+    hashed: bool = False
+    dim: int = 0
+    role: str = ""
+    group: str = ""
+    length: int = 0
+    field: str = ""
+    members: tuple[str, ...] = ()
+    raw: bool = False
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """A table of rows: floats per weight, and its float columns with the floats of each; "w" holds what readers need."""
+
+    name: str
+    dim: int = 1
+    columns: Mapping[str, int] = field(default_factory=dict)
+
+
+class Split(Protocol):
+    """A piece of the input, the same whenever it is read; one that compares equal to another is the same piece.
+
+    Attributes:
+        rows: how many it has, at most where the scan that reads it is not exact.
+        where: what it is, as messages call it.
+    """
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def where(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a Parquet file as it was: its bytes, and when it was modified, in nanoseconds; see Split."""
+
+    path: str
+    size: int = 0
+    modified: int = 0
+    row_group: int = 0
+    rows: int = 0
+
+    @property
+    def where(self) -> str:
+        """The row group and its file."""
+        return f"row group {self.row_group} of {self.path}"
+
+
+def read_by(made: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field that a function reads from JSON."""
+    return {"read": lambda value: None if value is None else made(value)}
+
+
+def many(kind: type[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field that holds a tuple of records."""
+    return read_by(lambda values: tuple(record(kind, value) for value in values))
+
+
+def one(kind: type[Any]) -> Mapping[str, Any]:
+    """Return the metadata of a field that holds a record."""
+    return read_by(lambda value: record(kind, value))
+
+
+def record(kind: type[R], values: Mapping[str, Any]) -> R:
+    """Make a record of the values whose fields it has."""
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.name in values}  # type: ignore[arg-type]
+    return kind(**{name: f.metadata.get("read", _same)(values[name]) for name, f in fields.items()})
+
+
+def _same(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class DenseEntry:
+    """A dense parameter: its shape, and what is kept: the arrays of its optimizer's state, and its values "w". One that is
+    `train_only` is for versions that continue this one; predictions and exports do without it."""
+
+    name: str
+    shape: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+    train_only: bool = False
+
+
+@dataclass(frozen=True)
+class RoundEntry:
+    """A round of training and rebuilding: its passes, the number of the best of them, and its recall on the rows held out;
+    state, next_epoch: until the version is there, the checksum of what RESUME needs to begin the next one, and its epoch."""
+
+    passes: int
+    best_pass: int = 0
+    recall: float = 0.0
+    state: int = 0
+    next_epoch: int = 0
+
+
+@dataclass(frozen=True)
+class RolesEntry:
+    """The columns of a query that are no slots, as it calls them.
+
+    Attributes:
+        labels: to predict; none of a model that learns without.
+        classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
+        weight, time, group: of examples; by: of EVALUATE's BY; ignore: not learned from.
+    """
+
+    labels: tuple[str, ...] = ()
+    classes: tuple[Any, ...] = ()
+    class_type: str = ""
+    weight: str | None = None
+    time: str | None = None
+    group: str | None = None
+    by: str | None = None
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SizesEntry:
+    """What a training runs with: examples of a batch, passes, shards and workers, and examples in all, if known."""
+
+    batch_size: int = 0
+    passes: int = 0
+    shards: int = 0
+    workers: int = 0
+    examples: int | None = None
+
+
+@dataclass(frozen=True)
+class OptionEntry:
+    """An option as it was used.
+
+    Attributes:
+        clause: USING, OPERATORS or WITH; part: the algorithm or operator, "" of WITH.
+        by: who chose the value: `user`, the statement or one that it continues; `default`; or `rule`, by rows, slots or cores.
+    """
+
+    clause: str
+    part: str
+    name: str
+    value: Any = None
+    by: Literal["user", "default", "rule"] = "default"
+
+
+@dataclass(frozen=True)
+class SourceEntry:
+    """What a query reads.
+
+    Attributes:
+        kind: table, files, topic, delta, or another one of the engine's.
+        name: as the statement calls it.
+        snapshot: the version of a table; "" where it has none.
+        files, bytes: how many and how large, as far as is known.
+        digest: XXH3 of 128 bits over path, size and time of modification of each file, in order of path: whether they are
+            the same files, not what is in them.
+        position: of a stream, where what was learned begins and ends.
+    """
+
+    kind: str
+    name: str
+    snapshot: str = ""
+    files: int = 0
+    bytes: int = 0
+    digest: str = ""
+    position: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StreamEntry:
+    """How far a version has learned from streams.
+
+    Attributes:
+        name: the stream that it learns from, whose splits are in the version's log of segments; None: it learns from none.
+        position: by the name of a stream, how far it and its ancestors have learned from it.
+    """
+
+    name: str | None = None
+    position: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LearnedEntry:
+    """How much a version has learned.
+
+    Attributes:
+        examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
+        rows: how many keys have rows, in the first table.
+        base_rate: mean label of all examples so far, for the information of features.
+        best_pass: the number of the pass that VALIDATE keeps, from 0. rounds: of a training that made its tree anew.
+        calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
+    """
+
+    examples: int = 0
+    examples_total: int = 0
+    rows: int = 0
+    base_rate: float | None = None
+    best_pass: int | None = None
+    rounds: tuple[RoundEntry, ...] = field(default=(), metadata=many(RoundEntry))
+    calibration: tuple[tuple[float, float, int], ...] = ()
