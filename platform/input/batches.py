@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Added, Chunk, Facets, Histories
+from ...algorithms.blocks.base import ABSENT, NO_BLOCKS, BatchWindow, Blocks, InBatch, InChunk, SlotBlock
+from ...algorithms.blocks.histories import HISTORIES
+from ...algorithms.chunk import Added, Chunk, Facets
 from ..ps._native import Deduplicator
 from ..ps.compiled.aligned import empty, filled, padded
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
-from .histories import Padded, PaddedVectors, elements, padded_histories, padded_length
-from .runs import BatchGroup, CommonCodes, bag_values, padded_groups
+from .runs import BatchGroup, CommonCodes, Values, bag_values, padded_groups
 from .side.table import SideRows
-from .vocabulary import ABSENT
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
+Counts = NDArray[np.uint32]
+B = TypeVar("B", bound=InBatch)
+SHORTEST = 16
 
 
 class Batch(NamedTuple):
@@ -42,8 +45,7 @@ class Batch(NamedTuple):
         fresh: no shard has it yet, so that its predictions do not depend on its labels.
         term: of its turn, see TurnAssignment.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
-        histories: one per group of sequences; those that `group` names have an entry for each group of examples.
-        vector_arrays: one per slot of arrays of vectors.
+        blocks: what it has of the other slots, as `Inputs` has it.
         group: what neighbouring examples have in common; `scalar` and the values of bags then lack it.
         sides: of the vectors with ids of each kind, which of them each row has.
         expected: float32[n], of the examples after the batch's own, see Added; None where there are none. `scalar`, `dense`,
@@ -74,19 +76,30 @@ class Batch(NamedTuple):
     fresh: bool = True
     term: int = 0
     sampled_index: Codes | None = None
-    histories: tuple[Padded, ...] = ()
+    blocks: Blocks = NO_BLOCKS
     group: BatchGroup | None = None
-    vector_arrays: tuple[PaddedVectors, ...] = ()
     sides: tuple[SideRows, ...] = ()
     expected: Floats | None = None
 
+    def block(self, block: SlotBlock[Any, Any, B]) -> tuple[B, ...]:
+        """Return the records of a block, of NumPy's arrays."""
+        return self.blocks.get(block.name, ())
+
+
+def padded_length(longest: int, most: int) -> int:
+    """Return the padded length: 16, 64, 256, ..., at most `most`. The longest history of a batch is seldom much shorter."""
+    length = SHORTEST
+    while length < longest:
+        length *= 4
+    return min(length, most)
+
 
 class Ladders(NamedTuple):
-    """The sizes that batches are padded to: rows, values of multi-valued slots, and lengths of histories and arrays."""
+    """The sizes that batches are padded to: rows, values of multi-valued slots, and elements of records of blocks."""
 
     rows: Ladder
     values: Ladder
-    histories: Callable[[int, int], int] = padded_length
+    elements: Callable[[int, int], int] = padded_length
 
 
 def batches(chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int = 0) -> Iterator[Batch]:
@@ -116,74 +129,51 @@ def cut(
     added: Added | None = None,
 ) -> Batch:
     """Return examples start:stop of a chunk as one padded batch, with the rows of sampled codes, and examples after them."""
-    examples = stop - start
+    examples, runs, common = stop - start, chunk.runs, None
     size_of_batch = batch_size + (0 if added is None else len(added.expected))
     label = padded(chunk.label[:, start:stop], size_of_batch)
     positive = label[0, :examples] > 0 if len(label) else np.zeros(examples, np.bool_)
-    runs, common = chunk.runs, None
     if runs is not None:
         common = CommonCodes.cut(chunk, runs, start, stop, positive)
-    codes_of_slots, numbers, sequences = own_slots(chunk, start, stop)
-    bag = bag_values([chunk.bags[number] for number in numbers], numbers, start, stop)
-    dense = chunk.dense[:, start:stop]
-    present = ~np.isnan(dense)
-    dense_counts = present.sum(axis=1)
-    seen = dense_counts > 0
-    dense_codes = np.where(seen, chunk.dense_codes, ABSENT).astype(np.int32)
-    values, examples_of_values = bag.codes, bag.owners
-    if sequences:
-        history_codes, history_examples = elements(sequences, start, stop)
-        values, examples_of_values = np.append(values, history_codes), np.append(examples_of_values, history_examples)
-    codes_of_bag = np.concatenate([values, dense_codes, chunk.offered_codes, sampled])
-    if added is not None:
-        of_added = bag_values(added.bags, range(len(added.bags)), 0, len(added.expected))
-        codes_of_bag = np.concatenate([codes_of_bag, added.scalar.ravel(), of_added.codes])
-    example = np.concatenate([examples_of_values, np.zeros(len(codes_of_bag) - len(values), np.int32)])
-    scalar, index = empty((len(codes_of_slots), size_of_batch), np.int32), np.empty(len(codes_of_bag), np.int32)
-    own: tuple[Any, ...] = codes_of_slots, codes_of_bag, example, positive.view(np.uint8), scalar[:, :examples], index
-    if runs is None or common is None:
-        codes, counts, clicks = deduplicator.unique(*own)
-        group = None
-    else:
-        of_lines, arrays = common.empty_index(padded_groups(len(common.sizes))), common.arrays
-        of_arrays = np.empty_like(arrays[0])
-        into = of_lines[:, : len(common.sizes)], of_arrays
-        codes, counts, clicks = deduplicator.unique_of_groups(common.scalar, *arrays, common.sizes, common.clicks, *into, *own)
-        group = common.padded(of_lines, of_arrays, runs, batch_size, len(codes), ladders.values)
-    m, num_values = len(codes), len(bag.codes)
+    own, numbers = OwnCodes.cut(chunk, start, stop), NumberCodes.cut(chunk, start, stop)
+    more = None if added is None else bag_values(added.bags, range(len(added.bags)), 0, len(added.expected))
+    constant = [numbers.codes, chunk.offered_codes, sampled]
+    if added is not None and more is not None:
+        constant += [added.scalar.ravel(), more.codes]
+    scalar = empty((len(own.lines), size_of_batch), np.int32)
+    rows = FoundRows.of(deduplicator, own, constant, positive, scalar[:, :examples], common)
+    m, counts, clicks = len(rows.codes), rows.counts, rows.clicks
     scalar[:, examples:] = m
-    bounds = np.cumsum([len(seen), len(chunk.offered_codes), len(sampled)])
-    dense_index, offered_index, sampled_index, added_index = np.split(index[len(values) :], bounds)
+    index, (bag_index, *of_records) = rows.of_constant, rows.of_own
+    dense_index, offered_index, sampled_index = index[:3]
     counts[offered_index], clicks[offered_index] = examples, positive.sum()
-    if len(seen):
-        counts[dense_index[seen]] = dense_counts[seen]
-        clicks[dense_index[seen]] = (present & positive).sum(axis=1)[seen]
+    numbers.write_counts(dense_index, counts, clicks, positive)
     if len(sampled) or added is not None:
-        uncount(counts, clicks, index[len(values) + bounds[1] :], positive[0])
-    bag_index, history_index, length_of = index[:num_values], index[num_values : len(values)], ladders.histories
-    if added is not None:
-        scalar[:, batch_size:] = added_index[: added.scalar.size].reshape(added.scalar.shape)
-        bag_index = np.concatenate([bag_index, added_index[added.scalar.size :]])
-        bag, num_values = bag.followed_by(of_added, batch_size), len(bag_index)
+        uncount(counts, clicks, np.concatenate(index[2:]), positive[0])
+    values, dense = own.values, numbers.dense
+    if added is not None and more is not None:
+        scalar[:, batch_size:] = index[3].reshape(added.scalar.shape)
+        bag_index, values = np.concatenate([bag_index, index[4]]), values.followed_by(more, batch_size)
         dense = np.concatenate([dense, np.full((len(dense), batch_size - examples), np.nan, np.float32), added.dense], axis=1)
-    size = ladders.values.size(num_values) if numbers else 0
-    histories = padded_histories(sequences, history_index, start, stop, size_of_batch, m, length_of)
-    if common is not None and group is not None:
-        shared = common.padded_histories(of_arrays, group.scalar.shape[1], m, length_of)
-        histories = merged(shared, histories, group.histories)
+    group = None
+    if runs is not None and common is not None:
+        group = common.padded(rows.of_lines, rows.of_arrays, runs, batch_size, m, ladders.values)
+    window = BatchWindow(start, stop, size_of_batch, m, ladders.elements, empty)
+    shared = [] if common is None or group is None else common.histories_of(rows.of_arrays, group, window)
+    size = ladders.values.size(len(bag_index)) if own.bags else 0
     return Batch(
         id=which,
         examples=examples,
-        keys=chunk.keys.take(codes),
-        slots=chunk.slots.take(codes),
+        keys=chunk.keys.take(rows.codes),
+        slots=chunk.slots.take(rows.codes),
         counts=counts,
         clicks=clicks,
         size=ladders.rows.size(m + 1),
         scalar=scalar,
         bag_index=filled(bag_index, size, m),
-        bag_example=filled(bag.owners, size, 0),
-        bag_slot=filled(bag.slots, size, 0),
-        bag_weight=filled(bag.weights, size, 0),
+        bag_example=filled(values.owners, size, 0),
+        bag_slot=filled(values.slots, size, 0),
+        bag_weight=filled(values.weights, size, 0),
         dense=dense,
         dense_index=dense_index,
         offered_index=offered_index,
@@ -192,30 +182,152 @@ def cut(
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
         sampled_index=sampled_index if len(sampled) else None,
-        histories=histories,
+        blocks=blocks_of(chunk, [one.cut(window, of) for one, of in zip(own.records, of_records, strict=True)], shared),
         group=group,
-        vector_arrays=tuple(PaddedVectors.cut(one, start, stop, size_of_batch, length_of) for one in chunk.vector_arrays),
-        sides=tuple(side.cut(codes) for side in chunk.sides),
+        sides=tuple(side.cut(rows.codes) for side in chunk.sides),
         expected=None if added is None else added.expected,
     )
 
 
-def own_slots(chunk: Chunk, start: int, stop: int) -> tuple[Codes, Sequence[int], Sequence[Histories]]:
-    """Return what examples start:stop do not have in common: the codes of lines, the numbers of bags, and histories."""
-    if chunk.runs is None:
-        return chunk.scalar[:, start:stop], range(len(chunk.bags)), chunk.histories
-    lines, common = np.flatnonzero(np.logical_not(chunk.runs.lines)), chunk.runs.histories
-    bags = [bag for bag in range(len(chunk.bags)) if bag not in chunk.runs.bags]
-    return chunk.scalar[lines, start:stop], bags, [own for group, own in enumerate(chunk.histories) if group not in common]
+class OwnCodes(NamedTuple):
+    """What examples of a chunk do not have in common.
+
+    Attributes:
+        lines: int32[lines, examples], the codes of categorical slots.
+        bags: the numbers of multi-valued slots; values: of these.
+        records: of blocks, one block after the other.
+    """
+
+    lines: Codes
+    bags: Sequence[int]
+    values: Values
+    records: Sequence[InChunk]
+    start: int
+    stop: int
+
+    @classmethod
+    def cut(cls, chunk: Chunk, start: int, stop: int) -> OwnCodes:
+        """Take them from examples start:stop."""
+        runs, lines = chunk.runs, chunk.scalar[:, start:stop]
+        bags: Sequence[int] = range(len(chunk.bags))
+        if runs is not None:
+            lines = chunk.scalar[np.flatnonzero(np.logical_not(runs.lines)), start:stop]
+            bags = [bag for bag in bags if bag not in runs.bags]
+        records = [own for _, own, common in records_of(chunk) if not common]
+        return cls(lines, bags, bag_values([chunk.bags[bag] for bag in bags], bags, start, stop), records, start, stop)
+
+    @property
+    def features(self) -> list[tuple[Codes, Codes]]:
+        """The codes of multi-valued slots, then of each record, and the example of each."""
+        return [(self.values.codes, self.values.owners), *(own.features(self.start, self.stop) for own in self.records)]
 
 
-def merged(shared: Sequence[Padded], own: Sequence[Padded], common: Sequence[int]) -> tuple[Padded, ...]:
-    """Return all histories in order: the common ones have the numbers `common`."""
-    of_groups, of_examples = iter(shared), iter(own)
-    return tuple(next(of_groups if number in common else of_examples) for number in range(len(shared) + len(own)))
+class NumberCodes(NamedTuple):
+    """The numbers of examples of a chunk.
+
+    Attributes:
+        dense: float32[num_dense, examples], NaN where absent; present: bool of the same shape.
+        counts: int64[num_dense], how many examples have each.
+        codes: int32[num_dense], ABSENT where no example has the number.
+    """
+
+    dense: Floats
+    present: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+    codes: Codes
+
+    @classmethod
+    def cut(cls, chunk: Chunk, start: int, stop: int) -> NumberCodes:
+        """Take them from examples start:stop."""
+        dense = chunk.dense[:, start:stop]
+        present = ~np.isnan(dense)
+        counts = present.sum(axis=1)
+        return cls(dense, present, counts, np.where(counts > 0, chunk.dense_codes, ABSENT).astype(np.int32))
+
+    def write_counts(self, index: Codes, counts: Counts, clicks: Counts, positive: NDArray[np.bool_]) -> None:
+        """Set how many examples have each number, and how many of them have a positive label, in place.
+
+        Args:
+            index: int32[num_dense], the row of each number.
+        """
+        if len(self.codes):
+            seen = self.counts > 0
+            counts[index[seen]] = self.counts[seen]
+            clicks[index[seen]] = (self.present & positive).sum(axis=1)[seen]
 
 
-def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Codes, positive: np.bool_) -> None:
+class FoundRows(NamedTuple):
+    """The rows of a batch: which features it has, and where each of its codes finds its own.
+
+    Attributes:
+        codes: int32[m], distinct.
+        counts, clicks: uint32[m].
+        of_own: rows of the codes that examples have of their own, as `OwnCodes.features` gives them.
+        of_constant: of codes that no example has, as they were given.
+        of_lines: int32[k, groups]; of_arrays: int32[n], of what groups have in common, see CommonCodes; else empty.
+    """
+
+    codes: Codes
+    counts: Counts
+    clicks: Counts
+    of_own: list[Codes]
+    of_constant: list[Codes]
+    of_lines: Codes
+    of_arrays: Codes
+
+    @classmethod
+    def of(
+        cls,
+        deduplicator: Deduplicator,
+        own: OwnCodes,
+        constant: list[Codes],
+        positive: NDArray[np.bool_],
+        scalar: Codes,
+        common: CommonCodes | None,
+    ) -> FoundRows:
+        """Find the rows of all codes of a batch, and count them.
+
+        Args:
+            scalar: int32[lines, examples], where the rows of categorical slots are written.
+        """
+        features = own.features
+        codes = np.concatenate([*(codes for codes, _ in features), *constant])
+        nobody = np.zeros(sum(map(len, constant)), np.int32)
+        examples, index = np.concatenate([*(owners for _, owners in features), nobody]), np.empty(len(codes), np.int32)
+        given: tuple[Any, ...] = own.lines, codes, examples, positive.view(np.uint8), scalar, index
+        of_lines, of_arrays = NO_LINES, NO_CODES
+        if common is None:
+            found = deduplicator.unique(*given)
+        else:
+            of_lines, arrays = common.empty_index(padded_groups(len(common.sizes))), common.arrays
+            of_arrays = np.empty_like(arrays[0])
+            into = of_lines[:, : len(common.sizes)], of_arrays
+            found = deduplicator.unique_of_groups(common.scalar, *arrays, common.sizes, common.clicks, *into, *given)
+        at = 0
+        pieces = [index[at : (at := at + len(part))] for part in (*(codes for codes, _ in features), *constant)]
+        return cls(*found, pieces[: len(features)], pieces[len(features) :], of_lines, of_arrays)
+
+
+def records_of(chunk: Chunk) -> Iterator[tuple[str, InChunk, bool]]:
+    """Yield the records of a chunk's blocks, with the block's name, and whether neighbouring examples have it in common."""
+    histories = () if chunk.runs is None else chunk.runs.histories
+    for name, records in chunk.blocks.items():
+        for number, record in enumerate(records):
+            yield name, record, name == HISTORIES.name and number in histories
+
+
+def blocks_of(chunk: Chunk, own: Sequence[Any], shared: Sequence[Any]) -> Blocks:
+    """Return the blocks of a batch, of the records that examples have of their own, and of those in common."""
+    if not chunk.blocks:
+        return NO_BLOCKS
+    of_examples, of_groups = iter(own), iter(shared)
+    found: dict[str, list[Any]] = {}
+    for name, _, common in records_of(chunk):
+        found.setdefault(name, []).append(next(of_groups if common else of_examples))
+    return {name: tuple(records) for name, records in found.items()}
+
+
+def uncount(counts: Counts, clicks: Counts, sampled: Codes, positive: np.bool_) -> None:
     """Take rows, those that are there, out of what was counted of the first example, in place: they did not occur."""
     drawn = np.bincount(sampled, minlength=len(counts) + 1)[: len(counts)].astype(np.uint32)
     counts -= drawn
@@ -224,3 +336,4 @@ def uncount(counts: NDArray[np.uint32], clicks: NDArray[np.uint32], sampled: Cod
 
 
 NO_CODES = np.empty(0, np.int32)
+NO_LINES = np.empty((0, 0), np.int32)

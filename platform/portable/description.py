@@ -36,7 +36,7 @@ def described(
 ) -> dict[str, Any]:
     """Return the entries of model.json about the model itself."""
     manifest, columns, dense = version.manifest, interface.columns, constants.dense.view(np.int64).tolist()
-    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers, *interface.vector_arrays)}
+    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers, *interface.others)}
     slots: list[dict[str, Any]] = [
         {
             "name": slot.name, "column": slot.column, "field": slot.field, "kind": slot.kind, "input": kinds[slot.name],

@@ -151,10 +151,10 @@ class PortableModel:
                 found[f"{name}.weight"] = self.inputs.get(f"{name}.weight", there.astype(np.float32)) * there
                 if self.interface.pairs is not None:
                     found[f"{name}.weight"] *= shares((self.inputs[name] != self.absent).sum(axis=1))[:, None]
-        for group in self.interface.groups:
-            masks = [self.inputs[one.name] != self.absent for one in group]
-            found[f"{group[0].name}.mask"] = np.any(masks, axis=0)
-        return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.vector_arrays)}
+        for own in self.interface.sequences:
+            masks = [self.inputs[one.name] != self.absent for one in own.inputs]
+            found[f"{own.inputs[0].name}.mask"] = np.any(masks, axis=0)
+        return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.others)}
 
 
 def unheard(line: str) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters
+from ...algorithms.blocks.base import every
 from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.package import read_package
@@ -53,7 +54,9 @@ class AlgorithmScorer(Scorer):
         algorithm, columns = algorithm_of(version.manifest), self._columns
         learns = algorithm.learns
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
-        self.shares = sizes is not None and sizes.shares and algorithm.compact and bool(columns.groups)
+        self.shares = (
+            sizes is not None and sizes.shares and algorithm.compact and any(block.once for block, _ in columns.blocks)
+        )
         self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
@@ -95,9 +98,9 @@ class AlgorithmScorer(Scorer):
             row: any row, as `predict` takes it.
         """
         like = self._encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
-        codes, group, histories = np.zeros(shape.values, np.int32), None, shape.batch
+        codes, group, groups = np.zeros(shape.values, np.int32), None, shape.batch
         if like.group is not None:
-            group, histories = like.group._replace(owner=np.zeros(shape.batch, np.int32)), like.group.scalar.shape[1]
+            group, groups = like.group._replace(owner=np.zeros(shape.batch, np.int32)), like.group.scalar.shape[1]
         self._say(
             like._replace(
                 keys=np.empty(0, np.uint64),
@@ -112,9 +115,8 @@ class AlgorithmScorer(Scorer):
                 offered_index=np.zeros_like(like.offered_index),
                 label=np.zeros((len(like.label), shape.batch), np.float32),
                 weight=np.zeros(shape.batch, np.float32),
-                histories=tuple(one.empty(histories) for one in like.histories),
+                blocks=every(like.blocks, lambda one: one.empty(shape.batch, groups)),
                 group=group,
-                vector_arrays=tuple(one.empty(shape.batch) for one in like.vector_arrays),
             )
         )
 

@@ -119,7 +119,7 @@ def nothing_learned(prepared: Prepared, held: SavedShards, metrics: Metrics) -> 
             "Nothing was learned: no row has two values or more of a slot that belong together. Check how the query makes the "
             f"arrays of {slots}."
         )
-    if held.saved.rows <= algorithm.intercept and not columns.vector_arrays:
+    if held.saved.rows <= algorithm.intercept and all(block.rows for block, _ in columns.blocks):
         return (
             f"Nothing was learned of {slots}: no row has a value that is not NULL, and all are predicted alike. Check how the "
             "query computes them."

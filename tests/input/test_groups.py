@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, Histories, RowRuns
+from xpsql.algorithms.blocks.histories import HISTORIES, Histories
+from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, RowRuns
 from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
@@ -32,7 +33,7 @@ def chunk_of(runs: list[int], seed: int) -> Chunk:
     nothing = np.empty(0, np.int32)
     ones, seconds, slots = np.ones(rows, np.float32), np.zeros(rows, np.uint32), np.zeros(CODES, np.uint16)
     histories = (sequence(random, len(runs), 2).take(owner), sequence(random, rows, 1))
-    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds, histories=histories)
+    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds).having(HISTORIES, histories)
 
 
 def sequence(random: np.random.Generator, rows: int, fields: int) -> Histories:
@@ -70,7 +71,7 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
     values = zip(batch.bag_example, batch.bag_slot, batch.bag_weight, batch.bag_index, strict=True)
     for example, slot, weight, row in values:
         add(example, "bag", slot, float(weight), row=row)
-    for number, (rows, mask) in enumerate(batch.histories):
+    for number, (rows, mask, _) in enumerate(batch.block(HISTORIES)):
         owner = np.arange(rows.shape[1]) if group is None or number not in group.histories else group.owner
         for example, of in enumerate(owner.tolist()):
             for place in range(rows.shape[2]):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout, Online, Solved
-from ..algorithms.inputs import History, Vectors
+from ..algorithms.blocks.base import SlotBlock
 from ..algorithms.solver import Doubles, Solve, SolverInput
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, pull, push
@@ -39,8 +39,8 @@ class AlgorithmTrial:
     Args:
         part: the algorithm's part.
         options: its options; None: its defaults.
-        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with groups of histories,
-            and slots of arrays of vectors, if the algorithm has some.
+        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with slots
+            of blocks, such as histories, if the algorithm has some.
     """
 
     def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
@@ -81,28 +81,30 @@ class AlgorithmTrial:
             if isinstance(sampling, Sampling):
                 fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
-        histories = tuple(history_of(len(slots)) for _, slots in self._layout.histories)
-        return Inputs(**arrays, histories=histories, vector_arrays=tuple(vectors_of(s.dim) for s in self._layout.vector_arrays))
+        return Inputs(
+            **arrays, blocks={block.name: tuple(trial_of(block, one) for one in own) for block, own in self._layout.blocks}
+        )
 
 
-def history_of(fields: int) -> History:
-    """Return histories of 0 to 3 elements; of one element, a field is NULL."""
+def trial_of(block: SlotBlock[Any, Any, Any], slots: Any) -> Any:
+    """Return a block's inputs of 0 to 3 elements; a row of one of them is NULL, of values without rows a whole element."""
     elements = [[16, 17, 18], [17], [], [3, 16], [18], [16, 16]]
-    rows = np.full((fields, EXAMPLES, LONGEST), ABSENT, np.int32)
-    mask = np.zeros((EXAMPLES, LONGEST), np.bool_)
-    for example, own in enumerate(elements):
-        mask[example, : len(own)] = True
-        for field in range(fields):
-            rows[field, example, : len(own)] = np.roll(own, field)
-    rows[1:, 0, 1] = ABSENT
-    return History(jnp.asarray(rows), jnp.asarray(mask))
-
-
-def vectors_of(dim: int) -> Vectors:
-    """Return 0 to 3 vectors for each example; of three, one is NULL."""
-    mask = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 0], [1, 1, 0], [1, 0, 0], [1, 1, 1]], np.bool_)
-    values = np.random.default_rng(SEED).normal(size=(EXAMPLES, LONGEST, dim)).astype(np.float32)
-    return Vectors(jnp.asarray(values * mask[:, :, None]), jnp.asarray(mask))
+    sizes = {**block.sizes(slots), "B": EXAMPLES, "L": LONGEST}
+    mask, arrays = np.arange(LONGEST) < np.array([len(own) for own in elements])[:, None], dict[str, Any]()
+    mask[0, 1] = block.rows
+    for name, (axes, dtype) in block.arrays.items():
+        shape = tuple(sizes[axis] for axis in axes)
+        if dtype is np.float32:
+            arrays[name] = np.random.default_rng(SEED).normal(size=shape) * mask.reshape(*mask.shape, *[1] * (len(shape) - 2))
+        elif dtype is np.int32:
+            arrays[name] = np.full(shape, ABSENT)
+            for field, rows in enumerate(arrays[name]):
+                for example, own in enumerate(elements):
+                    rows[example, : len(own)] = np.roll(own, field)
+            arrays[name][1:, 0, 1] = ABSENT
+        else:
+            arrays[name] = mask
+    return block.made({name: jnp.asarray(values, block.arrays[name].dtype) for name, values in arrays.items()})
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
-from ....algorithms.inputs import History, SideVectors, Vectors
+from ....algorithms.inputs import SideVectors
 from ....algorithms.layers.running import learning
 from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
@@ -145,10 +145,7 @@ def inputs_of(
         scalar = CommonLines(common.scalar, batch.scalar, common.owner, common.lines)  # type: ignore[arg-type]
         values = common.bag_index, common.bag_owner, common.bag_slot, common.bag_weight
         group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
-    owners: Any = [None if common is None or n not in common.histories else common.owner for n in range(len(batch.histories))]
-    histories = tuple(History._make((*one, owner)) for one, owner in zip(batch.histories, owners, strict=True))
-    arrays = tuple(map(Vectors._make, batch.vector_arrays))
-    everything: list[Any] = [scalar, *bags, *rest, histories, None, group, arrays]
+    everything: list[Any] = [scalar, *bags, *rest, batch.blocks, None, group]
     everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
     everything.append(batch.expected)
     return Inputs(*everything)
