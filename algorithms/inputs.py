@@ -10,6 +10,7 @@ from .blocks.base import NO_BLOCKS, Blocks, InBatch, InLayout, SlotBlock, SlotsO
 if TYPE_CHECKING:
     import jax
 
+    from .blocks.bags import BagRows
     from .lines import CommonLines, Group
 
 L = TypeVar("L", bound=InLayout)
@@ -37,7 +38,7 @@ class Layout(NamedTuple):
 
     Attributes:
         scalar: the categorical slots, one line of `Inputs.scalar` each, before the intercept's.
-        bags: the multi-valued and weighted slots, which `Inputs.bag_slot` counts.
+        bags: the multi-valued and weighted slots, which `BagRows.slot` counts.
         continuous: what operators offer of features, and the continuous slots: the first columns of `Inputs.dense`.
         vectors: the slots that are dense vectors, with their elements, the columns after them.
         labels: the columns to predict.
@@ -108,10 +109,7 @@ class Inputs(NamedTuple):
 
     Attributes:
         scalar: int32[num_scalar, batch]; one line per categorical slot, the intercept's last if the model has one.
-        bag_index: int32[num_values]; values of multi-valued and weighted slots.
-        bag_example: int32[num_values]; the example of each value, 0 for padding.
-        bag_slot: int32[num_values]; which multi-valued slot each value belongs to, counted from 0.
-        bag_weight: float32[num_values]; 1 for multi-valued slots, the map's value for weighted ones, 0 for padding.
+        bags: the values of multi-valued and weighted slots.
         dense: float32[batch, num_dense]; what operators offer of features, standardised continuous slots (0 where absent),
             then elements of dense vectors.
         dense_index: int32[num_dense]; the row of each of them.
@@ -131,10 +129,7 @@ class Inputs(NamedTuple):
     """
 
     scalar: jax.Array | CommonLines
-    bag_index: jax.Array
-    bag_example: jax.Array
-    bag_slot: jax.Array
-    bag_weight: jax.Array
+    bags: BagRows
     dense: jax.Array
     dense_index: jax.Array
     label: jax.Array

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from ..platform.errors import Subject
 from .base import Algorithm, Parameters
+from .blocks.bags import BagRows
 from .blocks.histories import HISTORIES, HistorySlots
 from .further import Make, dim_of, seeing, with_rows
 from .inputs import Inputs, Layout, SideVectors
@@ -85,8 +86,8 @@ def outputs_of(network: SideNetwork, parameters: Parameters, side: SideVectors) 
 
 def with_slots(inputs: Inputs, layout: Layout) -> Inputs:
     """Return the inputs with the further slots, in the order of `further`."""
-    scalar, index = [jnp.asarray(inputs.scalar[: len(layout.scalar)])], [inputs.bag_index]
-    slots, weights, bags = [inputs.bag_slot], [inputs.bag_weight], len(layout.bags)
+    scalar, index = [jnp.asarray(inputs.scalar[: len(layout.scalar)])], [inputs.bags.rows]
+    slots, weights, bags = [inputs.bags.slot], [inputs.bags.weight], len(layout.bags)
     histories = [[jnp.asarray(history.rows)] for history in inputs.block(HISTORIES)]
     for number, side in enumerate(layout.sides, 1):
         side_vectors = inputs.sides[number - 1]
@@ -98,20 +99,17 @@ def with_slots(inputs: Inputs, layout: Layout) -> Inputs:
                 place = layout.scalar.index(slot)
                 scalar.append(scalar[0][place : place + 1] + first)
             elif slot in layout.bags:
-                own, none = jnp.asarray(inputs.bag_slot) == layout.bags.index(slot), jnp.zeros_like(inputs.bag_weight)
-                index.append(inputs.bag_index + first)
-                slots.append(jnp.full_like(inputs.bag_slot, bags))
-                weights.append(jnp.where(own, inputs.bag_weight, none))  # jax2onnx 0.17 takes 0 for a double
+                own, none = jnp.asarray(inputs.bags.slot) == layout.bags.index(slot), jnp.zeros_like(inputs.bags.weight)
+                index.append(inputs.bags.rows + first)
+                slots.append(jnp.full_like(inputs.bags.slot, bags))
+                weights.append(jnp.where(own, inputs.bags.weight, none))  # jax2onnx 0.17 takes 0 for a double
                 bags += 1
             else:
                 group, place = next((g, s.index(slot)) for g, (_, s) in enumerate(layout.block(HISTORIES)) if slot in s)
                 histories[group].append(histories[group][0][place : place + 1] + first)
     seen = inputs._replace(
         scalar=jnp.concatenate([*scalar, inputs.scalar[len(layout.scalar) :]]),
-        bag_index=jnp.concatenate(index),
-        bag_example=jnp.concatenate([inputs.bag_example] * len(index)),
-        bag_slot=jnp.concatenate(slots),
-        bag_weight=jnp.concatenate(weights),
+        bags=BagRows(*map(jnp.concatenate, (index, [inputs.bags.example] * len(index), slots, weights))),
         sides=(),
     )
     beside = zip(inputs.block(HISTORIES), histories, strict=True)

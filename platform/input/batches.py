@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.blocks.base import ABSENT, NO_BLOCKS, BatchWindow, Blocks, InBatch, InChunk, SlotBlock
-from ...algorithms.blocks.histories import HISTORIES
+from ...algorithms.blocks.bags import BagRows
+from ...algorithms.blocks.base import NO_BLOCKS, BatchWindow, Blocks, InBatch, SlotBlock, every
 from ...algorithms.chunk import Added, Chunk, Facets
 from ..ps._native import Deduplicator
 from ..ps.compiled.aligned import empty, filled, padded
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
-from .runs import BatchGroup, CommonCodes, Values, bag_values, padded_groups
+from .cutting import NO_CODES, Codes, Counts, Floats, FoundRows, NumberCodes, OwnCodes, blocks_of, uncount
+from .runs import BatchGroup, CommonCodes, bag_rows, bag_values
 from .side.table import SideRows
 
-Codes = NDArray[np.int32]
-Floats = NDArray[np.float32]
-Counts = NDArray[np.uint32]
 B = TypeVar("B", bound=InBatch)
 SHORTEST = 16
 
@@ -29,15 +27,17 @@ class Batch(NamedTuple):
     """One batch, m unique keys; index m means absent, arrays over keys are padded to `size` > m by whoever pulls.
 
     Attributes:
-        id: which batch it is.
         examples: real ones; the rest up to the batch size is padding.
-        keys: uint64[m]; slots: uint16[m]; counts, clicks: uint32[m].
+        keys: uint64[m].
         size: padded number of rows.
         scalar: int32[num_scalar, batch].
-        bag_index, bag_example, bag_slot: int32[k]; bag_weight: float32[k].
+        bags: the values of multi-valued and weighted slots.
         dense: float32[num_dense, examples], raw, NaN where absent; dense_index: int32[num_dense].
-        offered_index: int32[num_offered], the rows that are learned for what operators offer.
         label: float32[num_labels, batch]; weight: float32[batch].
+        blocks: what it has of the other slots, as `Inputs` has it.
+        id: which batch it is.
+        slots: uint16[m]; counts, clicks: uint32[m]; of a batch that is learned from.
+        offered_index: int32[num_offered], the rows that are learned for what operators offer.
         time_seconds: newest TIME of the batch.
         facets: of an evaluation that groups or divides examples; None elsewhere.
         applied: every shard has it already: it is scored, not learned from again.
@@ -45,38 +45,34 @@ class Batch(NamedTuple):
         fresh: no shard has it yet, so that its predictions do not depend on its labels.
         term: of its turn, see TurnAssignment.
         sampled_index: int32[num_sampled], the rows of features drawn at random; None where none are.
-        blocks: what it has of the other slots, as `Inputs` has it.
         group: what neighbouring examples have in common; `scalar` and the values of bags then lack it.
         sides: of the vectors with ids of each kind, which of them each row has.
         expected: float32[n], of the examples after the batch's own, see Added; None where there are none. `scalar`, `dense`,
             `label` and `weight` have n more columns for them, and `dense` has the padding's columns before them.
     """
 
-    id: BatchId
     examples: int
     keys: NDArray[np.uint64]
-    slots: NDArray[np.uint16]
-    counts: NDArray[np.uint32]
-    clicks: NDArray[np.uint32]
     size: int
     scalar: Codes
-    bag_index: Codes
-    bag_example: Codes
-    bag_slot: Codes
-    bag_weight: Floats
+    bags: BagRows
     dense: Floats
     dense_index: Codes
-    offered_index: Codes
     label: Floats
     weight: Floats
-    time_seconds: int
+    blocks: Blocks = NO_BLOCKS
+    id: BatchId = BatchId()
+    slots: NDArray[np.uint16] = np.empty(0, np.uint16)
+    counts: Counts = np.empty(0, np.uint32)
+    clicks: Counts = np.empty(0, np.uint32)
+    offered_index: Codes = np.empty(0, np.int32)
+    time_seconds: int = 0
     facets: Facets | None = None
     applied: bool = False
     counted: bool = False
     fresh: bool = True
     term: int = 0
     sampled_index: Codes | None = None
-    blocks: Blocks = NO_BLOCKS
     group: BatchGroup | None = None
     sides: tuple[SideRows, ...] = ()
     expected: Floats | None = None
@@ -84,6 +80,27 @@ class Batch(NamedTuple):
     def block(self, block: SlotBlock[Any, Any, B]) -> tuple[B, ...]:
         """Return the records of a block, of NumPy's arrays."""
         return self.blocks.get(block.name, ())
+
+    def empty(self, batch: int, rows: int, values: int) -> Batch:
+        """Return the same without keys and features, of other sizes: examples, rows, and values of multi-valued slots."""
+        codes: Any = np.zeros(values, np.int32)
+        weights: Any = np.zeros(values, np.float32)
+        group, groups = None, batch
+        if self.group is not None:
+            group, groups = self.group._replace(owner=np.zeros(batch, np.int32)), self.group.scalar.shape[1]
+        return self._replace(
+            keys=np.empty(0, np.uint64),
+            size=rows,
+            scalar=np.zeros((len(self.scalar), batch), np.int32),
+            bags=BagRows(codes, codes, codes, weights),
+            dense=np.full((len(self.dense), 1), np.nan, np.float32),
+            dense_index=np.zeros_like(self.dense_index),
+            offered_index=np.zeros_like(self.offered_index),
+            label=np.zeros((len(self.label), batch), np.float32),
+            weight=np.zeros(batch, np.float32),
+            blocks=every(self.blocks, lambda one: one.empty(batch, groups)),
+            group=group,
+        )
 
 
 def padded_length(longest: int, most: int) -> int:
@@ -160,180 +177,26 @@ def cut(
         group = common.padded(rows.of_lines, rows.of_arrays, runs, batch_size, m, ladders.values)
     window = BatchWindow(start, stop, size_of_batch, m, ladders.elements, empty)
     shared = [] if common is None or group is None else common.histories_of(rows.of_arrays, group, window)
-    size = ladders.values.size(len(bag_index)) if own.bags else 0
     return Batch(
+        examples,
+        chunk.keys.take(rows.codes),
+        ladders.rows.size(m + 1),
+        scalar,
+        bag_rows(bag_index, values, ladders.values.size(len(bag_index)) if own.bags else 0, m),
+        dense,
+        dense_index,
+        label,
+        filled(chunk.weight[start:stop], size_of_batch, 0),
+        blocks_of(chunk, [one.cut(window, of) for one, of in zip(own.records, of_records, strict=True)], shared),
         id=which,
-        examples=examples,
-        keys=chunk.keys.take(rows.codes),
         slots=chunk.slots.take(rows.codes),
         counts=counts,
         clicks=clicks,
-        size=ladders.rows.size(m + 1),
-        scalar=scalar,
-        bag_index=filled(bag_index, size, m),
-        bag_example=filled(values.owners, size, 0),
-        bag_slot=filled(values.slots, size, 0),
-        bag_weight=filled(values.weights, size, 0),
-        dense=dense,
-        dense_index=dense_index,
         offered_index=offered_index,
-        label=label,
-        weight=filled(chunk.weight[start:stop], size_of_batch, 0),
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,
         sampled_index=sampled_index if len(sampled) else None,
-        blocks=blocks_of(chunk, [one.cut(window, of) for one, of in zip(own.records, of_records, strict=True)], shared),
         group=group,
         sides=tuple(side.cut(rows.codes) for side in chunk.sides),
         expected=None if added is None else added.expected,
     )
-
-
-class OwnCodes(NamedTuple):
-    """What examples of a chunk do not have in common.
-
-    Attributes:
-        lines: int32[lines, examples], the codes of categorical slots.
-        bags: the numbers of multi-valued slots; values: of these.
-        records: of blocks, one block after the other.
-    """
-
-    lines: Codes
-    bags: Sequence[int]
-    values: Values
-    records: Sequence[InChunk]
-    start: int
-    stop: int
-
-    @classmethod
-    def cut(cls, chunk: Chunk, start: int, stop: int) -> OwnCodes:
-        """Take them from examples start:stop."""
-        runs, lines = chunk.runs, chunk.scalar[:, start:stop]
-        bags: Sequence[int] = range(len(chunk.bags))
-        if runs is not None:
-            lines = chunk.scalar[np.flatnonzero(np.logical_not(runs.lines)), start:stop]
-            bags = [bag for bag in bags if bag not in runs.bags]
-        records = [own for _, own, common in records_of(chunk) if not common]
-        return cls(lines, bags, bag_values([chunk.bags[bag] for bag in bags], bags, start, stop), records, start, stop)
-
-    @property
-    def features(self) -> list[tuple[Codes, Codes]]:
-        """The codes of multi-valued slots, then of each record, and the example of each."""
-        return [(self.values.codes, self.values.owners), *(own.features(self.start, self.stop) for own in self.records)]
-
-
-class NumberCodes(NamedTuple):
-    """The numbers of examples of a chunk.
-
-    Attributes:
-        dense: float32[num_dense, examples], NaN where absent; present: bool of the same shape.
-        counts: int64[num_dense], how many examples have each.
-        codes: int32[num_dense], ABSENT where no example has the number.
-    """
-
-    dense: Floats
-    present: NDArray[np.bool_]
-    counts: NDArray[np.int64]
-    codes: Codes
-
-    @classmethod
-    def cut(cls, chunk: Chunk, start: int, stop: int) -> NumberCodes:
-        """Take them from examples start:stop."""
-        dense = chunk.dense[:, start:stop]
-        present = ~np.isnan(dense)
-        counts = present.sum(axis=1)
-        return cls(dense, present, counts, np.where(counts > 0, chunk.dense_codes, ABSENT).astype(np.int32))
-
-    def write_counts(self, index: Codes, counts: Counts, clicks: Counts, positive: NDArray[np.bool_]) -> None:
-        """Set how many examples have each number, and how many of them have a positive label, in place.
-
-        Args:
-            index: int32[num_dense], the row of each number.
-        """
-        if len(self.codes):
-            seen = self.counts > 0
-            counts[index[seen]] = self.counts[seen]
-            clicks[index[seen]] = (self.present & positive).sum(axis=1)[seen]
-
-
-class FoundRows(NamedTuple):
-    """The rows of a batch: which features it has, and where each of its codes finds its own.
-
-    Attributes:
-        codes: int32[m], distinct.
-        counts, clicks: uint32[m].
-        of_own: rows of the codes that examples have of their own, as `OwnCodes.features` gives them.
-        of_constant: of codes that no example has, as they were given.
-        of_lines: int32[k, groups]; of_arrays: int32[n], of what groups have in common, see CommonCodes; else empty.
-    """
-
-    codes: Codes
-    counts: Counts
-    clicks: Counts
-    of_own: list[Codes]
-    of_constant: list[Codes]
-    of_lines: Codes
-    of_arrays: Codes
-
-    @classmethod
-    def of(
-        cls,
-        deduplicator: Deduplicator,
-        own: OwnCodes,
-        constant: list[Codes],
-        positive: NDArray[np.bool_],
-        scalar: Codes,
-        common: CommonCodes | None,
-    ) -> FoundRows:
-        """Find the rows of all codes of a batch, and count them.
-
-        Args:
-            scalar: int32[lines, examples], where the rows of categorical slots are written.
-        """
-        features = own.features
-        codes = np.concatenate([*(codes for codes, _ in features), *constant])
-        nobody = np.zeros(sum(map(len, constant)), np.int32)
-        examples, index = np.concatenate([*(owners for _, owners in features), nobody]), np.empty(len(codes), np.int32)
-        given: tuple[Any, ...] = own.lines, codes, examples, positive.view(np.uint8), scalar, index
-        of_lines, of_arrays = NO_LINES, NO_CODES
-        if common is None:
-            found = deduplicator.unique(*given)
-        else:
-            of_lines, arrays = common.empty_index(padded_groups(len(common.sizes))), common.arrays
-            of_arrays = np.empty_like(arrays[0])
-            into = of_lines[:, : len(common.sizes)], of_arrays
-            found = deduplicator.unique_of_groups(common.scalar, *arrays, common.sizes, common.clicks, *into, *given)
-        at = 0
-        pieces = [index[at : (at := at + len(part))] for part in (*(codes for codes, _ in features), *constant)]
-        return cls(*found, pieces[: len(features)], pieces[len(features) :], of_lines, of_arrays)
-
-
-def records_of(chunk: Chunk) -> Iterator[tuple[str, InChunk, bool]]:
-    """Yield the records of a chunk's blocks, with the block's name, and whether neighbouring examples have it in common."""
-    histories = () if chunk.runs is None else chunk.runs.histories
-    for name, records in chunk.blocks.items():
-        for number, record in enumerate(records):
-            yield name, record, name == HISTORIES.name and number in histories
-
-
-def blocks_of(chunk: Chunk, own: Sequence[Any], shared: Sequence[Any]) -> Blocks:
-    """Return the blocks of a batch, of the records that examples have of their own, and of those in common."""
-    if not chunk.blocks:
-        return NO_BLOCKS
-    of_examples, of_groups = iter(own), iter(shared)
-    found: dict[str, list[Any]] = {}
-    for name, _, common in records_of(chunk):
-        found.setdefault(name, []).append(next(of_groups if common else of_examples))
-    return {name: tuple(records) for name, records in found.items()}
-
-
-def uncount(counts: Counts, clicks: Counts, sampled: Codes, positive: np.bool_) -> None:
-    """Take rows, those that are there, out of what was counted of the first example, in place: they did not occur."""
-    drawn = np.bincount(sampled, minlength=len(counts) + 1)[: len(counts)].astype(np.uint32)
-    counts -= drawn
-    if positive:
-        clicks -= drawn
-
-
-NO_CODES = np.empty(0, np.int32)
-NO_LINES = np.empty((0, 0), np.int32)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.blocks.bags import BagRows
 from ...algorithms.blocks.base import BatchWindow
 from ...algorithms.blocks.histories import HISTORIES, Histories, History
 from ...algorithms.chunk import Bag, Chunk, RowRuns
@@ -206,7 +207,7 @@ class BatchGroup(NamedTuple):
     Attributes:
         scalar: int32[k, groups], the rows of common lines; m where absent, and in groups without examples.
         owner: int32[batch]; padded examples are in the last group.
-        bag_index, bag_owner, bag_slot: int32[num_values]; bag_weight: float32[num_values].
+        values: of multi-valued and weighted slots, each with its group.
         lines: of all lines, whether each is a common one.
         bags: the common multi-valued slots.
         histories: the groups of sequences that are common, whose HISTORIES have groups in the place of examples.
@@ -214,10 +215,7 @@ class BatchGroup(NamedTuple):
 
     scalar: Codes
     owner: Codes
-    bag_index: Codes
-    bag_owner: Codes
-    bag_slot: Codes
-    bag_weight: Floats
+    values: BagRows
     lines: tuple[bool, ...]
     bags: tuple[int, ...]
     histories: tuple[int, ...]
@@ -303,10 +301,7 @@ class CommonCodes(NamedTuple):
         return BatchGroup(
             scalar=scalar,
             owner=filled(self.owner, batch_size, scalar.shape[1] - 1),
-            bag_index=filled(index, size, absent),
-            bag_owner=filled(self.values.owners, size, 0),
-            bag_slot=filled(self.values.slots, size, 0),
-            bag_weight=filled(self.values.weights, size, 0),
+            values=bag_rows(index, self.values, size, absent),
             lines=runs.lines,
             bags=runs.bags,
             histories=runs.histories,
@@ -332,3 +327,15 @@ def bag_values(bags: Sequence[Bag], numbers: Sequence[int], start: int, stop: in
         owners = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1]))
         parts.append(Values(bag.codes[low:high], owners, np.full(high - low, slot, np.int32), bag.weights[low:high]))
     return Values(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def bag_rows(index: Codes, values: Values, size: int, absent: int) -> BagRows:
+    """Return values with padding.
+
+    Args:
+        index: int32[k], their rows.
+        absent: the row of padding.
+    """
+    others = (filled(array, size) for array in (values.owners, values.slots, values.weights))
+    own: Any = filled(index, size, absent), *others
+    return BagRows(*own)

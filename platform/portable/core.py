@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
+from ...algorithms.blocks.bags import BagRows
 from ...algorithms.inputs import SideVectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
@@ -86,13 +87,10 @@ class Core:
         given = dict(zip((one.name for one in self.inputs), arrays, strict=True))
         batch, none = given["weight"].shape[0], jnp.zeros(0, jnp.int32)
         first = 1 + int(self._interface.columns.intercept)  # the first row is zeros
-        index, example, slot = (given.get(f"bag_{name}", none) for name in ("index", "example", "slot"))
+        rows, example, slot = (given.get(f"bag_{name}", none) for name in ("index", "example", "slot"))
         inputs = Inputs(
             scalar=given.get("scalar", jnp.zeros((0, batch), jnp.int32)),
-            bag_index=index,
-            bag_example=example,
-            bag_slot=slot,
-            bag_weight=given.get("bag_weight", jnp.zeros(0)),
+            bags=BagRows(rows, example, slot, given.get("bag_weight", jnp.zeros(0))),
             dense=given.get("dense", jnp.zeros((batch, 0))),
             dense_index=jnp.arange(first, first + self._numbers, dtype=jnp.int32),
             label=jnp.zeros((batch, 0)),

@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters
-from ...algorithms.blocks.base import every
 from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.package import read_package
@@ -98,27 +97,7 @@ class AlgorithmScorer(Scorer):
             row: any row, as `predict` takes it.
         """
         like = self._encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
-        codes, group, groups = np.zeros(shape.values, np.int32), None, shape.batch
-        if like.group is not None:
-            group, groups = like.group._replace(owner=np.zeros(shape.batch, np.int32)), like.group.scalar.shape[1]
-        self._say(
-            like._replace(
-                keys=np.empty(0, np.uint64),
-                size=shape.features,
-                scalar=np.zeros((len(like.scalar), shape.batch), np.int32),
-                bag_index=codes,
-                bag_example=codes,
-                bag_slot=codes,
-                bag_weight=np.zeros(shape.values, np.float32),
-                dense=np.full((len(like.dense), 1), np.nan, np.float32),
-                dense_index=np.zeros_like(like.dense_index),
-                offered_index=np.zeros_like(like.offered_index),
-                label=np.zeros((len(like.label), shape.batch), np.float32),
-                weight=np.zeros(shape.batch, np.float32),
-                blocks=every(like.blocks, lambda one: one.empty(shape.batch, groups)),
-                group=group,
-            )
-        )
+        self._say(like.empty(shape.batch, shape.features, shape.values))
 
     def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:
         names = column_names(self._columns)

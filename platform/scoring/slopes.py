@@ -83,7 +83,7 @@ def slopes(
     found, backward = jax.vjp(scores, everywhere(presence, inputs, layout))
     labels = jnp.eye(found.shape[1], dtype=found.dtype)
     bags = [*range(len(layout.bags)), *(pairs.history for pairs in pairs_of(algorithm.learns) if pairs.beside)]
-    owned = inputs._replace(bag_slot=jnp.array(bags, jnp.int32)[inputs.bag_slot]) if bags else inputs
+    owned = inputs._replace(bags=inputs.bags._replace(slot=jnp.array(bags, jnp.int32)[inputs.bags.slot])) if bags else inputs
     by_label = [by_slot(backward(jnp.broadcast_to(label, found.shape))[0], owned, layout) for label in labels]
     return Slopes(found, jnp.stack(by_label, axis=1))
 
@@ -94,7 +94,7 @@ def apart(inputs: Inputs) -> tuple[jax.Array, Inputs]:
     Rows are of categorical slots and the intercept, of multi-valued slots, of blocks, and of numbers, one after the other.
     """
     records = [one.rows for own in inputs.blocks.values() for one in own if one.rows is not None]
-    index = [jnp.asarray(inputs.scalar), inputs.bag_index, *records, inputs.dense_index]
+    index = [jnp.asarray(inputs.scalar), inputs.bags.rows, *records, inputs.dense_index]
     ends, numbered = 0, []
     for rows in index:
         numbered.append(jnp.arange(ends, ends + rows.size, dtype=jnp.int32).reshape(rows.shape))
@@ -103,7 +103,7 @@ def apart(inputs: Inputs) -> tuple[jax.Array, Inputs]:
     left = iter(of_records)
     alone = inputs._replace(
         scalar=scalar,
-        bag_index=bag,
+        bags=inputs.bags._replace(rows=bag),
         blocks=every(inputs.blocks, lambda one: one if one.rows is None else one.with_rows(next(left))),
         dense_index=dense,
     )
@@ -118,7 +118,7 @@ def everywhere(presence: jax.Array, inputs: Inputs, layout: Layout) -> Presence:
 
     scalar = full((len(layout.scalar), inputs.scalar.shape[1]))
     blocks = every(inputs.blocks, lambda one: full(one.present()))
-    return Presence(scalar, full(inputs.bag_index.shape), full(inputs.dense.shape), blocks)
+    return Presence(scalar, full(inputs.bags.rows.shape), full(inputs.dense.shape), blocks)
 
 
 def by_slot(found: Presence, inputs: Inputs, layout: Layout) -> jax.Array:
@@ -126,7 +126,7 @@ def by_slot(found: Presence, inputs: Inputs, layout: Layout) -> jax.Array:
     batch, bags, numbers = len(inputs.weight), len(layout.bags), len(layout.continuous)
     parts = [found.scalar.T]
     if bags:
-        cell = inputs.bag_example * bags + inputs.bag_slot
+        cell = inputs.bags.example * bags + inputs.bags.slot
         parts.append(jax.ops.segment_sum(found.bag, cell, num_segments=batch * bags).reshape(batch, bags))
     parts.append(found.dense[:, :numbers])
     for _, elements in layout.vectors:

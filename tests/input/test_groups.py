@@ -68,8 +68,8 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
         rows = next(shared)[group.owner] if common and group is not None else next(own)
         for example, row in enumerate(rows):
             add(example, "line", line, row=row)
-    values = zip(batch.bag_example, batch.bag_slot, batch.bag_weight, batch.bag_index, strict=True)
-    for example, slot, weight, row in values:
+    values = zip(*batch.bags, strict=True)
+    for row, example, slot, weight in values:
         add(example, "bag", slot, float(weight), row=row)
     for number, (rows, mask, _) in enumerate(batch.block(HISTORIES)):
         owner = np.arange(rows.shape[1]) if group is None or number not in group.histories else group.owner
@@ -79,7 +79,7 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
                 for field in range(len(rows)):
                     add(example, "history", number, field, place, row=rows[field, of, place])
     if group is not None:
-        for at, slot, weight, row in zip(group.bag_owner, group.bag_slot, group.bag_weight, group.bag_index, strict=True):
+        for row, at, slot, weight in zip(*group.values, strict=True):
             for example in np.flatnonzero(group.owner == at):
                 add(example, "bag", slot, float(weight), row=row)
     return found

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout, Online, Solved
+from ..algorithms.blocks.bags import BagRows
 from ..algorithms.blocks.base import SlotBlock
 from ..algorithms.solver import Doubles, Solve, SolverInput
 from ..platform.operators import OPERATORS
@@ -68,10 +69,6 @@ class AlgorithmTrial:
         learns = self.algorithm.learns
         fields = {
             "scalar": np.array(lines, np.int32).reshape(-1, EXAMPLES),
-            "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
-            "bag_example": np.array([0, 0, 2, 3, 0, 4, 0], np.int32),
-            "bag_slot": np.array([0, 0, 0, 0, 1, 1, 0], np.int32),
-            "bag_weight": np.array([1, 1, 1, 1, 0.5, 2, 0], np.float32),
             "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32)[:, :dense],
             "dense_index": np.array([12, 13, 14, 15], np.int32)[:dense],
             "label": np.array([[0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 0]], np.float32)[: max(1, len(self._layout.labels))],
@@ -81,8 +78,16 @@ class AlgorithmTrial:
             if isinstance(sampling, Sampling):
                 fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
+        bags = BagRows(
+            jnp.array([8, 9, 8, 10, 11, 11, ABSENT], jnp.int32),
+            jnp.array([0, 0, 2, 3, 0, 4, 0], jnp.int32),
+            jnp.array([0, 0, 0, 0, 1, 1, 0], jnp.int32),
+            jnp.array([1, 1, 1, 1, 0.5, 2, 0], jnp.float32),
+        )
         return Inputs(
-            **arrays, blocks={block.name: tuple(trial_of(block, one) for one in own) for block, own in self._layout.blocks}
+            **arrays,
+            bags=bags,
+            blocks={block.name: tuple(trial_of(block, one) for one in own) for block, own in self._layout.blocks},
         )
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.blocks.bags import BagRows
 from ..algorithms.blocks.base import along, every
 from ..algorithms.blocks.histories import HISTORIES, History
 from ..algorithms.inputs import Inputs
@@ -44,14 +45,16 @@ def longer(more: int) -> Callable[[Any, int], jax.Array]:
 
 def alone(inputs: Inputs, example: int) -> Inputs:
     """Return the batch of one of its examples; what others have in multi-valued slots is padding in it."""
-    mine = inputs.bag_example == example
+    mine = inputs.bags.example == example
     one = slice(example, example + 1)
     return inputs._replace(
         scalar=inputs.scalar[:, one],
-        bag_index=jnp.where(mine, inputs.bag_index, ABSENT),
-        bag_example=jnp.zeros_like(inputs.bag_example),
-        bag_slot=jnp.where(mine, inputs.bag_slot, 0),
-        bag_weight=jnp.where(mine, inputs.bag_weight, 0),
+        bags=BagRows(
+            jnp.where(mine, inputs.bags.rows, ABSENT),
+            jnp.zeros_like(inputs.bags.example),
+            jnp.where(mine, inputs.bags.slot, 0),
+            jnp.where(mine, inputs.bags.weight, 0),
+        ),
         dense=inputs.dense[one],
         label=inputs.label[:, one],
         weight=inputs.weight[one],
@@ -65,14 +68,11 @@ def repeated(inputs: Inputs) -> tuple[Inputs, NDArray[np.intp]]:
     """Return a batch with each example several times, other numbers and labels each time, and which one each of them is."""
     owner = np.repeat(np.arange(EXAMPLES), REPEATS)
     batch = len(owner)
-    mine = owner == np.asarray(inputs.bag_example)[:, None]
+    mine = owner == np.asarray(inputs.bags.example)[:, None]
     value, example = np.nonzero(mine)
     return inputs._replace(
         scalar=jnp.asarray(np.asarray(inputs.scalar)[:, owner]),
-        bag_index=inputs.bag_index[value],
-        bag_example=jnp.asarray(example, jnp.int32),
-        bag_slot=inputs.bag_slot[value],
-        bag_weight=inputs.bag_weight[value],
+        bags=BagRows(*(values[value] for values in inputs.bags))._replace(example=jnp.asarray(example, jnp.int32)),
         dense=inputs.dense[owner] + jnp.arange(batch)[:, None] / batch,
         label=inputs.label[:, owner] * (jnp.arange(batch) % 3 > 0),
         weight=inputs.weight[owner],
@@ -93,18 +93,11 @@ def compacted(inputs: Inputs, owner: NDArray[np.intp]) -> Inputs:
     shared[:, :EXAMPLES] = scalar[common][:, firsts]
     owners = as_codes(owner)
     lines = CommonLines(jnp.asarray(shared), jnp.asarray(scalar[~common]), owners, tuple(common.tolist()))
-    slot, example = np.asarray(inputs.bag_slot), np.asarray(inputs.bag_example)
+    slot, example = np.asarray(inputs.bags.slot), np.asarray(inputs.bags.example)
     once = (slot == COMMON_BAG) & np.isin(example, firsts)
     own = slot != COMMON_BAG
-    group = Group(
-        owners,
-        inputs.bag_index[once],
-        as_codes(owner[example[once]]),
-        inputs.bag_slot[once],
-        inputs.bag_weight[once],
-        EXAMPLES + 1,
-        (COMMON_BAG,),
-    )
+    values = BagRows(*(values[once] for values in inputs.bags))._replace(example=as_codes(owner[example[once]]))
+    group = Group(owners, values, EXAMPLES + 1, (COMMON_BAG,))
     histories = (
         History(
             jnp.pad(history.rows[:, firsts], ((0, 0), (0, 1), (0, 0)), constant_values=ABSENT),
@@ -115,10 +108,7 @@ def compacted(inputs: Inputs, owner: NDArray[np.intp]) -> Inputs:
     )
     return inputs._replace(
         scalar=lines,
-        bag_index=inputs.bag_index[own],
-        bag_example=inputs.bag_example[own],
-        bag_slot=inputs.bag_slot[own],
-        bag_weight=inputs.bag_weight[own],
+        bags=BagRows(*(values[own] for values in inputs.bags)),
         group=group,
     ).having(HISTORIES, histories)
 

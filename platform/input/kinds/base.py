@@ -102,7 +102,7 @@ class ScalarKind(Kind):
 
 
 class BagKind(Kind):
-    """Any number of features per example, each with a weight: a slot of `Inputs.bag_index`."""
+    """Any number of features per example, each with a weight: a slot of `Inputs.bags`."""
 
     @abstractmethod
     def values(self, piece: pa.Array) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:

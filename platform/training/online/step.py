@@ -137,15 +137,13 @@ def inputs_of(
     Args:
         sides: what is known of vectors with ids; None: the vectors themselves.
     """
-    bags = batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight
     rest = dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index
     scalar: Any = batch.scalar
     group: Any = None
     if (common := batch.group) is not None:
         scalar = CommonLines(common.scalar, batch.scalar, common.owner, common.lines)  # type: ignore[arg-type]
-        values = common.bag_index, common.bag_owner, common.bag_slot, common.bag_weight
-        group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
-    everything: list[Any] = [scalar, *bags, *rest, batch.blocks, None, group]
+        group = Group(common.owner, common.values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
+    everything: list[Any] = [scalar, batch.bags, *rest, batch.blocks, None, group]
     everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
     everything.append(batch.expected)
     return Inputs(*everything)
