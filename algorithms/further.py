@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from ..platform.errors import StatementError, Subject
 from ..platform.operators.base import DenseSpec
-from .base import Algorithm, Online, Parameters, Supervised
+from .base import Algorithm, Parameters
 from .inputs import Inputs, Layout
 
 VECTORS = "vectors"  # the table of vectors of features
@@ -29,7 +29,7 @@ def dim_of(made: Algorithm, subject: Subject) -> int:
     """
     table = next((table for table in made.tables if table.name == VECTORS), None)
     network = made.dense_optimizer is not None  # which learns the layers that make slots of others
-    if table is None or not network or not isinstance(made.learns, Online) or not isinstance(made.learns.goal, Supervised):
+    if table is None or not network or not made.serves or made.loss is None:
         raise StatementError(
             f"{subject} is for networks over the vectors of features that learn to predict labels, such as din and wide_deep.",
             subject=subject,
@@ -52,13 +52,9 @@ def seeing(made: Algorithm, see: See, specs: Sequence[DenseSpec]) -> Algorithm:
 
         return called
 
-    assert isinstance(made.learns, Online)
-    goal = made.learns.goal
-    assert isinstance(goal, Supervised)
-    objective = None if goal.objective is None else through(goal.objective)
     return dataclasses.replace(
         made,
-        learns=made.learns._replace(goal=Supervised(through(goal.scores), goal.loss, objective)),
+        learns=made.learns.through(through),
         dense=(*made.dense, *specs),
         outputs={name: output._replace(value=through(output.value)) for name, output in made.outputs.items()},
         compact=False,

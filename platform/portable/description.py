@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...algorithms.augments.pairs import SHORT
-from ...algorithms.base import Algorithm, Packaged
+from ...algorithms.base import Algorithm
 from ..images.layout import PAGE
 from ..images.tables import FileOfTables
 from ..input.scaling import Scales, deviation
@@ -74,7 +74,7 @@ def described(
         ],
         "sums": None if algorithm.sums is None or columns.offered else algorithm.sums._asdict(),
         "pairs": None if learned is None else {**learned, "short": SHORT},
-        "packaged": isinstance(algorithm.learns, Packaged),
+        "packaged": algorithm.learns.learner is not None,
         "transform": manifest.transform,
     }
 

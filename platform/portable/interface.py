@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import Pairs, pair_keys, pairs_of
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm
 from ...algorithms.blocks.base import SlotBlock
 from ...algorithms.chunk import Chunk
 from ..errors import ModelError
@@ -80,8 +80,7 @@ class Interface:
     """
 
     def __init__(self, columns: Columns, algorithm: Algorithm) -> None:
-        augments = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
-        changing = [augment for augment in augments if augment.scores]
+        changing = [augment for augment in algorithm.learns.augment if augment.scores]
         if columns.pairs:
             raise ModelError(
                 "The model makes pairs of items beside its slots, which exports for other programs do not have. Serve it by "

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters
+from ...algorithms.base import Algorithm, Inputs, Parameters
 from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.package import read_package
@@ -51,16 +51,16 @@ class AlgorithmScorer(Scorer):
         prepare_jax()
         super().__init__(version, pull, sizes)
         algorithm, columns = algorithm_of(version.manifest), self._columns
-        learns = algorithm.learns
+        learner = algorithm.learns.learner
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
         self.shares = (
             sizes is not None and sizes.shares and algorithm.compact and any(block.once for block, _ in columns.blocks)
         )
-        self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
+        self.compiles, self.logarithmic = learner is None, algorithm.logarithmic
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
-        if isinstance(learns, Packaged):
-            self._score = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
+        if learner is not None:
+            self._score = self._by_package(learner.load(read_package(version.stored("package")[0])))
         else:
             self._score = self._by_rows(algorithm)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...algorithms.base import Packaged
 from ...algorithms.late import shown
 from ...warehouse import manifest as entries
 from ...warehouse.manifest import Manifest
@@ -112,7 +111,7 @@ def nothing_learned(prepared: Prepared, held: SavedShards, metrics: Metrics) -> 
     """Return a warning that the rows had nothing to learn from; None where they had."""
     columns, algorithm = prepared.columns, prepared.recipe.algorithm
     slots = ", ".join(slot.name for slot in columns.slots)
-    if prepared.parent is not None or not metrics.examples or isinstance(algorithm.learns, Packaged):
+    if prepared.parent is not None or not metrics.examples or algorithm.learns.learner is not None:
         return None
     if not columns.labels and metrics.as_dict()["mae"] == 0:
         return (

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
-from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout, Online, Solved
+from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout
 from ..algorithms.blocks.bags import BagRows
 from ..algorithms.blocks.base import SlotBlock
 from ..algorithms.solver import Doubles, Solve, SolverInput
@@ -74,7 +74,7 @@ class AlgorithmTrial:
             "label": np.array([[0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 0]], np.float32)[: max(1, len(self._layout.labels))],
             "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
         }
-        for sampling in learns.augment if isinstance(learns, Online) else ():
+        for sampling in learns.augment:
             if isinstance(sampling, Sampling):
                 fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
@@ -208,7 +208,7 @@ def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
         jax.tree.map(lambda values: values[others], trial.score(trial.parameters(), one, None)) for one in (spoiled, inputs)
     )
     assert_close(found, expected, "NaN in one example reached another")
-    if isinstance(trial.algorithm.learns, Online) and trial.algorithm.learns.examples_meet:
+    if trial.algorithm.learns.examples_meet:
         weightless = inputs._replace(weight=inputs.weight.at[2].set(0))
         other = weightless._replace(dense=weightless.dense.at[2].add(1.0), label=weightless.label.at[:, 2].set(1))
         learned, again = (trial.learn(trial.parameters(), one, None) for one in (weightless, other))
@@ -244,7 +244,7 @@ def it_learns_with_its_optimizers(trial: AlgorithmTrial) -> None:
 
 def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
     """Any operator chained before the algorithm's optimizers leaves rows finite; one that has none takes no operators."""
-    if not isinstance(trial.algorithm.learns, Online):
+    if not trial.algorithm.serves:
         return
     gradients = trial.learn(trial.parameters(), trial.inputs(), None).gradients
     for spec in trial.algorithm.tables:
@@ -274,8 +274,8 @@ def it_runs_on_accelerators(trial: AlgorithmTrial) -> None:
 def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     """Return the mean error of a batch's predictions before each of STEPS updates on it."""
     algorithm, inputs = trial.algorithm, trial.inputs()
-    if isinstance(algorithm.learns, Solved):
-        return errors_of_solving(trial, algorithm.learns.solve)
+    if (solve := algorithm.learns.solve) is not None:
+        return errors_of_solving(trial, solve)
     chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
     rows = {name: jax_rows(one) for name, one in chains.items()}
     contexts = {spec.name: of_width(spec) for spec in algorithm.tables}

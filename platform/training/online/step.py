@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
+from ....algorithms.base import Algorithm, Inputs, Parameters
 from ....algorithms.inputs import SideVectors
 from ....algorithms.layers.running import learning
 from ....algorithms.lines import CommonLines, Group
@@ -79,7 +79,7 @@ def score_step(algorithm: Algorithm) -> ScoreStep:
 def say(algorithm: Algorithm, parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Said:
     """Score a batch."""
     goal, inputs = algorithm.goal, complete(algorithm, inputs, offered)
-    predictions = goal.predictions(goal.scores(parameters, inputs)) if isinstance(goal, Supervised) else None
+    predictions = goal.predictions(goal.scores(parameters, inputs)) if goal.scores is not None else None
     return Said(predictions, {name: output.value(parameters, inputs) for name, output in algorithm.outputs.items()})
 
 
