@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from ...algorithms.blocks.bags import BagRows
 from ...algorithms.blocks.base import NO_BLOCKS, BatchWindow, Blocks, InBatch, SlotBlock, every
+from ...algorithms.blocks.histories import History
 from ...algorithms.chunk import Added, Chunk, Facets
 from ..ps._native import Deduplicator
 from ..ps.compiled.aligned import empty, filled, padded
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
-from .cutting import NO_CODES, Codes, Counts, Floats, FoundRows, NumberCodes, OwnCodes, blocks_of, uncount
+from .cutting import NO_CODES, Codes, Counts, Floats, FoundRows, NumberCodes, OwnCodes, blocks_of
 from .runs import BatchGroup, CommonCodes, bag_rows, bag_values
 from .side.table import SideRows
 
@@ -154,29 +155,23 @@ def cut(
         common = CommonCodes.cut(chunk, runs, start, stop, positive)
     own, numbers = OwnCodes.cut(chunk, start, stop), NumberCodes.cut(chunk, start, stop)
     more = None if added is None else bag_values(added.bags, range(len(added.bags)), 0, len(added.expected))
-    constant = [numbers.codes, chunk.offered_codes, sampled]
-    if added is not None and more is not None:
-        constant += [added.scalar.ravel(), more.codes]
+    of_added = [] if added is None or more is None else [added.scalar.ravel(), more.codes]
+    constant = [numbers.codes, chunk.offered_codes, sampled, *of_added]
     scalar = empty((len(own.lines), size_of_batch), np.int32)
     rows = FoundRows.of(deduplicator, own, constant, positive, scalar[:, :examples], common)
-    m, counts, clicks = len(rows.codes), rows.counts, rows.clicks
-    scalar[:, examples:] = m
-    index, (bag_index, *of_records) = rows.of_constant, rows.of_own
+    m, index, (bag_index, *of_records) = len(rows.codes), rows.of_constant, rows.of_own
     dense_index, offered_index, sampled_index = index[:3]
-    counts[offered_index], clicks[offered_index] = examples, positive.sum()
-    numbers.write_counts(dense_index, counts, clicks, positive)
-    if len(sampled) or added is not None:
-        uncount(counts, clicks, np.concatenate(index[2:]), positive[0])
+    rows.count_others(numbers, positive)
+    scalar[:, examples:] = m
     values, dense = own.values, numbers.dense
     if added is not None and more is not None:
         scalar[:, batch_size:] = index[3].reshape(added.scalar.shape)
         bag_index, values = np.concatenate([bag_index, index[4]]), values.followed_by(more, batch_size)
         dense = np.concatenate([dense, np.full((len(dense), batch_size - examples), np.nan, np.float32), added.dense], axis=1)
-    group = None
+    window, group, shared = BatchWindow(start, stop, size_of_batch, m, ladders.elements, empty), None, list[History]()
     if runs is not None and common is not None:
         group = common.padded(rows.of_lines, rows.of_arrays, runs, batch_size, m, ladders.values)
-    window = BatchWindow(start, stop, size_of_batch, m, ladders.elements, empty)
-    shared = [] if common is None or group is None else common.histories_of(rows.of_arrays, group, window)
+        shared = common.histories_of(rows.of_arrays, group, window)
     return Batch(
         examples,
         chunk.keys.take(rows.codes),
@@ -190,8 +185,8 @@ def cut(
         blocks_of(chunk, [one.cut(window, of) for one, of in zip(own.records, of_records, strict=True)], shared),
         id=which,
         slots=chunk.slots.take(rows.codes),
-        counts=counts,
-        clicks=clicks,
+        counts=rows.counts,
+        clicks=rows.clicks,
         offered_index=offered_index,
         time_seconds=int(chunk.time[start:stop].max()),
         facets=chunk.facets.part(start, stop) if chunk.facets is not None else None,

@@ -139,6 +139,15 @@ class FoundRows(NamedTuple):
         pieces = [index[at : (at := at + len(part))] for part in (*(codes for codes, _ in features), *constant)]
         return cls(*found, pieces[: len(features)], pieces[len(features) :], of_lines, of_arrays)
 
+    def count_others(self, numbers: NumberCodes, positive: NDArray[np.bool_]) -> None:
+        """Count what examples do not have as features: what is offered is of all, a number of those that have it, and what was
+        drawn or added did not occur."""
+        dense_index, offered_index, *did_not_occur = self.of_constant
+        self.counts[offered_index], self.clicks[offered_index] = len(positive), positive.sum()
+        numbers.write_counts(dense_index, self.counts, self.clicks, positive)
+        if any(map(len, did_not_occur)):
+            uncount(self.counts, self.clicks, np.concatenate(did_not_occur), positive[0])
+
 
 def records_of(chunk: Chunk) -> Iterator[tuple[str, InChunk, bool]]:
     """Yield the records of a chunk's blocks, with the block's name, and whether neighbouring examples have it in common."""

@@ -58,17 +58,7 @@ def encode(
     vocabulary = Vocabulary()
     numbers = {slot.name: slot.number for slot in columns.slots}
     encoding = Encoding(vocabulary, numbers, columns.null_features, columns.logarithmic)
-    scalar = np.empty((len(columns.scalar) + columns.intercept, rows), np.int32)
-    lines = {slot.name: line for line, (slot, _) in zip(scalar, columns.of(ScalarKind), strict=False)}
-    for slot, scalars in columns.of(ScalarKind):
-        if repeats.has(slot):
-            codes = np.empty(len(repeats.lengths), np.int32)
-            scalars.encode(repeats.values.column(slot.column), slot, encoding, codes)
-            lines[slot.name][:] = np.repeat(codes, repeats.lengths)
-        elif not slot.members:
-            scalars.encode(table.column(slot.column), slot, encoding, lines[slot.name])
-    if columns.intercept:
-        scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
+    scalar, lines = encode_lines(table, rows, repeats, columns, encoding)
     runs = repeats.runs(columns) if runs_apart else None
     bags = bags_of(table, repeats, columns, encoding, lines, expand=runs is None)
     blocks = {
@@ -152,6 +142,25 @@ def parted(table: pa.Table, columns: Columns) -> tuple[pa.Table, Repeats]:
     if 2 * len(lengths) > table.num_rows:
         return expanded(table), NO_REPEATS
     return expanded(table.drop_columns(apart)), Repeats(pa.table(list(map(values_of, runs)), names=apart), lengths)
+
+
+def encode_lines(
+    table: pa.Table, rows: int, repeats: Repeats, columns: Columns, encoding: Encoding
+) -> tuple[Codes, dict[str, Codes]]:
+    """Encode the categorical slots: int32[lines, rows], the intercept last, and the line of each slot by name; the lines of
+    crosses are still to be written."""
+    scalar = np.empty((len(columns.scalar) + columns.intercept, rows), np.int32)
+    lines = {slot.name: line for line, (slot, _) in zip(scalar, columns.of(ScalarKind), strict=False)}
+    for slot, scalars in columns.of(ScalarKind):
+        if repeats.has(slot):
+            codes = np.empty(len(repeats.lengths), np.int32)
+            scalars.encode(repeats.values.column(slot.column), slot, encoding, codes)
+            lines[slot.name][:] = np.repeat(codes, repeats.lengths)
+        elif not slot.members:
+            scalars.encode(table.column(slot.column), slot, encoding, lines[slot.name])
+    if columns.intercept:
+        scalar[-1] = encoding.vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
+    return scalar, lines
 
 
 def bags_of(
