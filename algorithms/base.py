@@ -133,22 +133,19 @@ class Algorithm:
     @property
     def goal(self) -> Supervised | Unsupervised:
         """The objective over rows."""
-        if isinstance(self.learns, Packaged):
-            raise TypeError("An algorithm of another package is scored by its learner, not from rows.")
         return self.learns.goal
 
     @property
     def scores(self) -> Scores:
         """The scores of an algorithm that learns to predict labels, from rows."""
-        assert self.supervised is not None
-        return self.supervised.scores
+        scores = self.goal.scores
+        assert scores is not None
+        return scores
 
     @property
     def loss(self) -> Loss | None:
         """The loss of its labels; None where it learns without labels."""
-        if isinstance(self.learns, Packaged):
-            return self.learns.loss
-        return self.learns.goal.loss if isinstance(self.learns.goal, Supervised) else None
+        return self.learns.loss
 
     @property
     def classifier(self) -> bool:
@@ -168,7 +165,7 @@ class Algorithm:
     @property
     def measured(self) -> str:
         """The kind of its labels for metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`, or `found`."""
-        if not isinstance(self.learns, Packaged) and isinstance(self.goal, Unsupervised) and self.goal.finds:
+        if self.learns.learner is None and self.goal.finds:
             return "found"
         return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"
 
@@ -180,12 +177,12 @@ class Algorithm:
     @property
     def baseline(self) -> Callable[[float], float] | None:
         """Mean label -> the score with which the intercept of a new model can begin."""
-        return self.loss.baseline if self.loss is not None and isinstance(self.learns, Online) else None
+        return self.loss.baseline if self.loss is not None and self.serves else None
 
     @property
     def serves(self) -> bool:
         """Whether shards keep what is learned, batch by batch; else all examples are learned at once."""
-        return isinstance(self.learns, Online)
+        return self.learns.serves
 
 
 class AtOnce(Part[Options, Algorithm]):

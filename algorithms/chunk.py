@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = NDArray[np.int32]
+from .blocks.base import ABSENT, NO_BLOCKS, Blocks, Codes, InChunk, SlotBlock, gathered, replaced
+
+__all__ = ["ABSENT", "Added", "Bag", "Chunk", "Codes", "Facets", "Keys", "RowRuns", "joined"]
+
 Keys = NDArray[np.uint64]
-ABSENT = -1
+C = TypeVar("C", bound=InChunk)
 
 
 class Bag(NamedTuple):
@@ -30,51 +33,6 @@ class Bag(NamedTuple):
         """Return the bag of some rows."""
         index, offsets = gathered(self.offsets, rows)
         return Bag(self.codes[index], self.weights[index], offsets)
-
-
-class Histories(NamedTuple):
-    """The aligned sequences of one group of slots, oldest element first.
-
-    Attributes:
-        codes: int32[fields, k]; -1 where an element is NULL.
-        offsets: int64[rows + 1]; the elements of example i are offsets[i]:offsets[i + 1].
-        length: the most elements that an example has.
-    """
-
-    codes: Codes
-    offsets: NDArray[np.int64]
-    length: int
-
-    def take(self, rows: NDArray[np.intp]) -> Histories:
-        """Return the histories of some rows."""
-        index, offsets = gathered(self.offsets, rows)
-        return Histories(self.codes.take(index, axis=1), offsets, self.length)
-
-
-class VectorArrays(NamedTuple):
-    """The vectors of one slot, any number for each example, the oldest first.
-
-    Attributes:
-        values: float32[k, dim]; NaN in all of a vector that is NULL.
-        offsets: int64[rows + 1]; the vectors of example i are offsets[i]:offsets[i + 1].
-        length: the most vectors that an example has.
-    """
-
-    values: NDArray[np.float32]
-    offsets: NDArray[np.int64]
-    length: int
-
-    def take(self, rows: NDArray[np.intp]) -> VectorArrays:
-        """Return the vectors of some rows."""
-        index, offsets = gathered(self.offsets, rows)
-        return VectorArrays(self.values[index], offsets, self.length)
-
-
-def gathered(offsets: NDArray[np.int64], rows: NDArray[np.intp]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the values of some rows stand, and the offsets of these rows."""
-    lengths, starts = np.diff(offsets)[rows], offsets[rows]
-    own = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return np.arange(own[-1]) - np.repeat(own[:-1] - starts, lengths), own
 
 
 class Facets(NamedTuple):
@@ -100,7 +58,7 @@ class RowRuns(NamedTuple):
         starts: int64[runs], the first example of each; ascending, from 0 on.
         lines: of `Chunk.scalar`, whether each is one of the slots.
         bags: the numbers of the slots among `Chunk.bags`.
-        histories: the numbers of the groups of sequences among `Chunk.histories`.
+        histories: the numbers of the groups of sequences among the chunk's HISTORIES.
         held: these bags and histories have an entry for each run, not for each example.
     """
 
@@ -141,8 +99,7 @@ class Chunk(NamedTuple):
         weight: float32[rows].
         time: uint32[rows], seconds since 1970; 0 without TIME.
         facets: of an evaluation that groups or divides examples; None elsewhere.
-        histories: one per group of sequences.
-        vector_arrays: one per slot of arrays of vectors.
+        blocks: what it has of the other slots, by the names of their blocks; see `block`.
         drawn: (pass, number of a batch in its split) -> codes of features drawn at random for it; None where none are.
         runs: what neighbouring examples agree in; None where nobody looked, or they agree in too little.
         sides: of the vectors with ids of each kind, which of them each feature has; see `platform.input.side.table.SideCodes`.
@@ -160,12 +117,19 @@ class Chunk(NamedTuple):
     weight: NDArray[np.float32]
     time: NDArray[np.uint32]
     facets: Facets | None = None
-    histories: tuple[Histories, ...] = ()
-    vector_arrays: tuple[VectorArrays, ...] = ()
+    blocks: Blocks = NO_BLOCKS
     drawn: Callable[[int, int], Codes] | None = None
     runs: RowRuns | None = None
     sides: tuple[Any, ...] = ()
     added: Callable[[int, int], Added] | None = None
+
+    def block(self, block: SlotBlock[Any, C, Any]) -> tuple[C, ...]:
+        """Return the records of a block."""
+        return self.blocks.get(block.name, ())
+
+    def having(self, block: SlotBlock[Any, C, Any], records: Iterable[C]) -> Chunk:
+        """Return the chunk with other records of a block."""
+        return self._replace(blocks=replaced(self.blocks, block, records))
 
     def with_features(self, keys: Keys, slots: NDArray[np.uint16]) -> tuple[Chunk, Codes]:
         """Return the chunk with further features, and the code of each of them; some may be there already.

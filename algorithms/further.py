@@ -29,7 +29,7 @@ def dim_of(made: Algorithm, subject: Subject) -> int:
     """
     table = next((table for table in made.tables if table.name == VECTORS), None)
     network = made.dense_optimizer is not None  # which learns the layers that make slots of others
-    if table is None or not network or not made.serves or made.supervised is None:
+    if table is None or not network or not made.serves or made.loss is None:
         raise StatementError(
             f"{subject} is for networks over the vectors of features that learn to predict labels, such as din and wide_deep.",
             subject=subject,
@@ -52,11 +52,9 @@ def seeing(made: Algorithm, see: See, specs: Sequence[DenseSpec]) -> Algorithm:
 
         return called
 
-    goal = made.supervised
-    assert goal is not None
-    objective = None if goal.objective is None else through(goal.objective)
     return dataclasses.replace(
-        made.with_goal(goal._replace(scores=through(goal.scores), objective=objective)),
+        made,
+        learns=made.learns.through(through),
         dense=(*made.dense, *specs),
         outputs={name: output._replace(value=through(output.value)) for name, output in made.outputs.items()},
         traits=made.traits._replace(compact=False),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from .blocks.base import NO_BLOCKS, Blocks, InBatch, InLayout, SlotBlock, SlotsOf, replaced
 
 if TYPE_CHECKING:
     import jax
 
+    from .blocks.bags import BagRows
     from .lines import CommonLines, Group
 
-
-class ArraySlot(NamedTuple):
-    """A slot of arrays of vectors: its name, the option that names it, and the elements of each vector."""
-
-    name: str
-    option: str
-    dim: int
+L = TypeVar("L", bound=InLayout)
+B = TypeVar("B", bound=InBatch)
 
 
 class SideSlots(NamedTuple):
@@ -39,12 +38,11 @@ class Layout(NamedTuple):
 
     Attributes:
         scalar: the categorical slots, one line of `Inputs.scalar` each, before the intercept's.
-        bags: the multi-valued and weighted slots, which `Inputs.bag_slot` counts.
+        bags: the multi-valued and weighted slots, which `BagRows.slot` counts.
         continuous: what operators offer of features, and the continuous slots: the first columns of `Inputs.dense`.
         vectors: the slots that are dense vectors, with their elements, the columns after them.
         labels: the columns to predict.
-        histories: the groups of sequences, by the option that names them, with the slots of each.
-        vector_arrays: the slots of arrays of vectors, as `Inputs.vector_arrays` has them.
+        blocks: the other slots, by their blocks; see `block`.
         classes: of the label, where it is one of several classes; else 0.
         sides: the vectors with ids that values of slots have.
         offered: how many of `continuous` operators offer.
@@ -55,9 +53,8 @@ class Layout(NamedTuple):
     continuous: tuple[str, ...] = ()
     vectors: tuple[tuple[str, int], ...] = ()
     labels: tuple[str, ...] = ("label",)
-    histories: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    blocks: tuple[SlotsOf, ...] = ()
     classes: int = 0
-    vector_arrays: tuple[ArraySlot, ...] = ()
     sides: tuple[SideSlots, ...] = ()
     offered: int = 0
 
@@ -75,39 +72,20 @@ class Layout(NamedTuple):
     @property
     def slots(self) -> tuple[str, ...]:
         """All slots, in this order."""
-        sequences = (name for _, slots in self.histories for name in slots)
         vectors = (name for name, _ in self.vectors)
-        arrays = (slot.name for slot in self.vector_arrays)
-        return (*self.scalar, *self.bags, *self.continuous, *vectors, *sequences, *arrays)
+        others = (name for _, records in self.blocks for record in records for name in record.slots)
+        return (*self.scalar, *self.bags, *self.continuous, *vectors, *others)
 
+    def block(self, block: SlotBlock[L, Any, Any]) -> tuple[L, ...]:
+        """Return what is said of the slots of a block."""
+        return next((records for own, records in self.blocks if own is block), ())
 
-class History(NamedTuple):
-    """The sequences of one group of slots, whose elements are aligned: what a user clicked, and the category of each.
-
-    Each example has its last `length` elements from the first place on, the newest last; L is 8, 16, 32, ..., or `length`.
-
-    Attributes:
-        rows: int32[fields, batch, L]; the row of each element, that of zeros where it is NULL or there is none.
-        mask: bool[batch, L]; whether an element is there, with a value in some field.
-        owner: of an algorithm that is `compact`, int32[batch], where neighbouring examples have histories in common: rows and
-            mask are then of groups in the place of examples, and this is the group of each example, ascending; else None.
-    """
-
-    rows: jax.Array
-    mask: jax.Array
-    owner: jax.Array | None = None
-
-
-class Vectors(NamedTuple):
-    """The vectors of one slot, of each example the last `length`, from the first place on; L is 8, 16, 32, ..., or `length`.
-
-    Attributes:
-        values: float32[batch, L, dim]; zeros where there is none, and in place of what is no finite number.
-        mask: bool[batch, L]; whether a vector is there.
-    """
-
-    values: jax.Array
-    mask: jax.Array
+    def having(self, block: SlotBlock[L, Any, Any], records: Iterable[L]) -> Layout:
+        """Return the layout with other slots of a block."""
+        own, first = tuple(records), [one.block for one in self.blocks]
+        place = first.index(block) if block in first else len(first)
+        more = (SlotsOf(block, own),) if own else ()
+        return self._replace(blocks=(*self.blocks[:place], *more, *self.blocks[place + 1 :]))
 
 
 class SideVectors(NamedTuple):
@@ -131,10 +109,7 @@ class Inputs(NamedTuple):
 
     Attributes:
         scalar: int32[num_scalar, batch]; one line per categorical slot, the intercept's last if the model has one.
-        bag_index: int32[num_values]; values of multi-valued and weighted slots.
-        bag_example: int32[num_values]; the example of each value, 0 for padding.
-        bag_slot: int32[num_values]; which multi-valued slot each value belongs to, counted from 0.
-        bag_weight: float32[num_values]; 1 for multi-valued slots, the map's value for weighted ones, 0 for padding.
+        bags: the values of multi-valued and weighted slots.
         dense: float32[batch, num_dense]; what operators offer of features, standardised continuous slots (0 where absent),
             then elements of dense vectors.
         dense_index: int32[num_dense]; the row of each of them.
@@ -142,12 +117,11 @@ class Inputs(NamedTuple):
         weight: float32[batch]; example weight, 0 on padding.
         random: uint32[2], where the algorithm asks for it: what is random in an update is a function of it; None in scoring.
         sampled: int32[num_sampled]; the rows of features drawn at random, where the algorithm asks for them; None in scoring.
-        histories: one for each group of `Layout.histories`.
-        vector_arrays: one for each of `Layout.vector_arrays`.
+        blocks: the other slots, by the names of their blocks; see `block`.
         statistics: float32[n, k]; of each row what the algorithm's `statistics` name, 0 where it is absent; None where it names
             none. No gradient flows into it.
         group: of an algorithm that is `compact`, what neighbouring examples have in common: their values of some multi-valued
-            slots are there, and `scalar` and `histories` hold what is common once; None where they have too little, and of
+            slots are there, and `scalar` and HISTORIES hold what is common once; None where they have too little, and of
             other algorithms.
         sides: one for each of `Layout.sides`; algorithms see them as further slots.
         expected: float32[n], where an algorithm has items drawn at random for each batch (see RandomItems): the last n examples
@@ -155,20 +129,16 @@ class Inputs(NamedTuple):
     """
 
     scalar: jax.Array | CommonLines
-    bag_index: jax.Array
-    bag_example: jax.Array
-    bag_slot: jax.Array
-    bag_weight: jax.Array
+    bags: BagRows
     dense: jax.Array
     dense_index: jax.Array
     label: jax.Array
     weight: jax.Array
     random: jax.Array | None = None
     sampled: jax.Array | None = None
-    histories: tuple[History, ...] = ()
+    blocks: Blocks = NO_BLOCKS
     statistics: jax.Array | None = None
     group: Group | None = None
-    vector_arrays: tuple[Vectors, ...] = ()
     sides: tuple[SideVectors, ...] = ()
     expected: jax.Array | None = None
 
@@ -176,3 +146,11 @@ class Inputs(NamedTuple):
     def batch(self) -> int:
         """The number of examples, with padding: a symbol of JAX where an export traces a batch of any size."""
         return self.weight.shape[0]
+
+    def block(self, block: SlotBlock[Any, Any, B]) -> tuple[B, ...]:
+        """Return the inputs of a block, one for each record of the layout."""
+        return self.blocks.get(block.name, ())
+
+    def having(self, block: SlotBlock[Any, Any, B], records: Iterable[B]) -> Inputs:
+        """Return the inputs with others of a block."""
+        return self._replace(blocks=replaced(self.blocks, block, records))

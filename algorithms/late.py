@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from ..platform.errors import OptionError, Subject
 from .base import Algorithm
-from .learns import Online, Supervised
 from .losses import Loss, log_odds, logloss
 
 
@@ -35,19 +34,13 @@ def with_late_labels(algorithm: Algorithm, name: str) -> Algorithm:
     """
     learns, loss = algorithm.learns, algorithm.loss
     plain = loss is not None and loss.classifier and loss.link is jax.nn.sigmoid and loss.baseline is log_odds
-    if (
-        not plain
-        or not isinstance(learns, Online)
-        or not isinstance(learns.goal, Supervised)
-        or learns.goal.objective is not None
-        or learns.augment
-    ):
+    if not plain or not learns.serves or learns.goal.objective is not None or learns.augment:
         raise OptionError(
             f"LABEL ... LATE weighs the log loss of one label, and {name} learns otherwise here. Take xftrl, fm, ffm, "
             "logistic_regression or a network such as xnn, with loss = 'logloss' and without positive_weight.",
             subject=Subject("LABEL"),
         )
-    return replace(algorithm, learns=learns._replace(goal=learns.goal._replace(loss=LATE)))
+    return replace(algorithm, learns=learns.with_loss(LATE))
 
 
 def shown(events: float, rate: float, late: bool) -> float:

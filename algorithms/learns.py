@@ -1,4 +1,8 @@
-"""How algorithms learn, one of three ways: batch by batch, from all examples at once, by another package."""
+"""How algorithms learn, one of three ways: batch by batch, from all examples at once, by another package.
+
+Each answers the same questions, so that nobody asks which of them it is: `goal`, `loss`, `augment`, `learner`, `solve`,
+`examples_meet`, `random`, and whether it `serves`, that is, shards keep what is learned, batch by batch.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ example, whose weight the training multiplies with."""
 Labels = Literal["one", "several", "chain"]
 
 Guard = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Function -> the same function, with something around it."""
 
 
 class Supervised(NamedTuple):
@@ -49,6 +54,11 @@ class Supervised(NamedTuple):
     labels: Labels = "one"
     sums: Sums | None = None
 
+    @property
+    def finds(self) -> bool:
+        """See Unsupervised."""
+        return False
+
     def losses(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         """Return what is minimised, and the scores."""
         if self.objective is None:
@@ -63,9 +73,17 @@ class Supervised(NamedTuple):
 
     def guarded(self, guard: Guard) -> Supervised:
         """Return the same with its functions guarded."""
-        objective = None if self.objective is None else guard(self.objective)
-        loss = self.loss._replace(value=guard(self.loss.value))
-        return self._replace(scores=guard(self.scores), loss=loss, objective=objective)
+        return self.through(guard).with_loss(self.loss._replace(value=guard(self.loss.value)))
+
+    def through(self, change: Guard) -> Supervised:
+        """Return the same with its functions of parameters and inputs changed."""
+        return self._replace(
+            scores=change(self.scores), objective=None if self.objective is None else change(self.objective)
+        )
+
+    def with_loss(self, loss: Loss) -> Supervised:
+        """Return the same with another loss."""
+        return self._replace(loss=loss)
 
 
 class Unsupervised(NamedTuple):
@@ -79,6 +97,16 @@ class Unsupervised(NamedTuple):
     objective: Losses
     finds: bool = False
 
+    @property
+    def scores(self) -> None:
+        """It predicts no labels."""
+        return None
+
+    @property
+    def loss(self) -> None:
+        """It has no labels."""
+        return None
+
     def losses(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         """Return what is minimised, and what is measured."""
         losses, measured = self.objective(parameters, inputs)
@@ -91,6 +119,14 @@ class Unsupervised(NamedTuple):
     def guarded(self, guard: Guard) -> Unsupervised:
         """Return the same with its function guarded."""
         return self._replace(objective=guard(self.objective))
+
+    def through(self, change: Guard) -> Unsupervised:
+        """Return the same with its function of parameters and inputs changed."""
+        return self.guarded(change)
+
+    def with_loss(self, loss: Loss) -> Unsupervised:
+        """Return itself, which has none."""
+        return self
 
 
 class Online(NamedTuple):
@@ -113,9 +149,37 @@ class Online(NamedTuple):
         """Rows that each row of the input becomes."""
         return math.prod(augment.copies for augment in self.augment)
 
+    @property
+    def loss(self) -> Loss | None:
+        """Of labels; None where it learns without them."""
+        return self.goal.loss
+
+    @property
+    def serves(self) -> bool:
+        """Shards keep what is learned, batch by batch."""
+        return True
+
+    @property
+    def learner(self) -> None:
+        """No package learns in its stead."""
+        return None
+
+    @property
+    def solve(self) -> None:
+        """It does not see all examples at once."""
+        return None
+
     def guarded(self, guard: Guard) -> Online:
         """Return the same with its functions guarded."""
         return self._replace(goal=self.goal.guarded(guard))
+
+    def through(self, change: Guard) -> Online:
+        """Return the same with its functions of parameters and inputs changed."""
+        return self._replace(goal=self.goal.through(change))
+
+    def with_loss(self, loss: Loss) -> Online:
+        """Return the same with another loss."""
+        return self._replace(goal=self.goal.with_loss(loss))
 
 
 class Solved(NamedTuple):
@@ -129,9 +193,47 @@ class Solved(NamedTuple):
     goal: Supervised
     solve: Solve
 
+    @property
+    def augment(self) -> tuple[Augment, ...]:
+        """Its examples are as they came."""
+        return ()
+
+    @property
+    def examples_meet(self) -> bool:
+        """See Online."""
+        return False
+
+    @property
+    def random(self) -> bool:
+        """See Online."""
+        return False
+
+    @property
+    def loss(self) -> Loss:
+        """Of labels."""
+        return self.goal.loss
+
+    @property
+    def serves(self) -> bool:
+        """See Online."""
+        return False
+
+    @property
+    def learner(self) -> None:
+        """No package learns in its stead."""
+        return None
+
     def guarded(self, guard: Guard) -> Solved:
         """Return the same with its functions guarded."""
         return self._replace(goal=self.goal.guarded(guard))
+
+    def through(self, change: Guard) -> Solved:
+        """Return the same with its functions of parameters and inputs changed."""
+        return self._replace(goal=self.goal.through(change))
+
+    def with_loss(self, loss: Loss) -> Solved:
+        """Return the same with another loss."""
+        return self._replace(goal=self.goal.with_loss(loss))
 
 
 class Packaged(NamedTuple):
@@ -145,9 +247,47 @@ class Packaged(NamedTuple):
     learner: Learner
     loss: Loss
 
+    @property
+    def goal(self) -> Supervised | Unsupervised:
+        """It has none over rows."""
+        raise TypeError("An algorithm of another package is scored by its learner, not from rows.")
+
+    @property
+    def augment(self) -> tuple[Augment, ...]:
+        """Its examples are as they came."""
+        return ()
+
+    @property
+    def examples_meet(self) -> bool:
+        """See Online."""
+        return False
+
+    @property
+    def random(self) -> bool:
+        """See Online."""
+        return False
+
+    @property
+    def serves(self) -> bool:
+        """See Online."""
+        return False
+
+    @property
+    def solve(self) -> None:
+        """The package solves."""
+        return None
+
     def guarded(self, guard: Guard) -> Packaged:
         """Return itself: the learner explains errors of its package."""
         return self
+
+    def through(self, change: Guard) -> Packaged:
+        """Return itself, which has no functions of parameters and inputs."""
+        return self
+
+    def with_loss(self, loss: Loss) -> Packaged:
+        """Return the same with another loss."""
+        return self._replace(loss=loss)
 
 
 class Match(NamedTuple):

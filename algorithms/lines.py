@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .blocks.bags import BagRows
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -72,17 +74,13 @@ class Group:
 
     Attributes:
         owner: int32[batch], the group of each example, ascending; padded examples have one without anything.
-        bag_index, bag_owner, bag_slot: int32[num_values].
-        bag_weight: float32[num_values].
+        values: of multi-valued and weighted slots.
         size: how many groups there are, with padding.
-        bags: the common multi-valued slots, numbered as in bag_slot.
+        bags: the common multi-valued slots, numbered as in `values`.
     """
 
     owner: jax.Array
-    bag_index: jax.Array
-    bag_owner: jax.Array
-    bag_slot: jax.Array
-    bag_weight: jax.Array
+    values: BagRows
     size: int = dataclasses.field(metadata={"static": True})
     bags: tuple[int, ...] = dataclasses.field(metadata={"static": True})
 

@@ -14,6 +14,8 @@ from ..platform.dependent import when
 from ..platform.errors import Subject
 from ..platform.options import option
 from .base import Algorithm, Parameters
+from .blocks.histories import HISTORIES
+from .blocks.vector_arrays import VECTOR_ARRAYS
 from .further import VECTORS, Make, dim_of, seeing, with_rows
 from .inputs import Inputs, Layout
 from .layers.lookups import gathered
@@ -55,7 +57,7 @@ class Pool(NamedTuple):
 
     Attributes:
         slots: the names of the further slots, as many lines of `dim` floats.
-        history: a number of `Inputs.histories`; None: `array` is one of `Inputs.vector_arrays`.
+        history: which of HISTORIES; None: `array` is one of VECTOR_ARRAYS.
     """
 
     vlad: NetVlad | NextVlad
@@ -66,10 +68,10 @@ class Pool(NamedTuple):
     def of(self, parameters: Parameters, inputs: Inputs, dim: int) -> jax.Array:
         """Return what is pooled of each example, float32[batch, slots, dim]."""
         if self.history is None:
-            x, mask = inputs.vector_arrays[self.array]
+            x, mask = inputs.block(VECTOR_ARRAYS)[self.array]
             x = x * jax.lax.rsqrt((x * x).mean(axis=2, keepdims=True) + SMALLEST)
         else:
-            rows, mask, _ = inputs.histories[self.history]
+            rows, mask, _ = inputs.block(HISTORIES)[self.history]
             fields, batch, length = rows.shape
             x = gathered(parameters[VECTORS], rows.reshape(fields, batch * length)).reshape(batch, length, fields * dim)
         flat = self.vlad.apply(parameters, x, mask)
@@ -79,8 +81,8 @@ class Pool(NamedTuple):
 
 def with_pools(make: Make, layout: Layout) -> Make:
     """Return how an algorithm is made some of whose options name arrays that are pooled."""
-    groups = [name for name, _ in layout.histories]
-    arrays = [place for place, slot in enumerate(layout.vector_arrays) if slot.option == FRAMES]
+    groups = [name for name, _ in layout.block(HISTORIES)]
+    arrays = [place for place, slot in enumerate(layout.block(VECTOR_ARRAYS)) if slot.option == FRAMES]
     return functools.partial(pooling, make) if POOLED in groups or arrays else make
 
 
@@ -97,10 +99,10 @@ def pooling(make: Make, options: Any, layout: Layout) -> Algorithm:
         lines = range(1, 1 - (-vlad.outputs // dim))
         pools.append(Pool(vlad, tuple(f"{name}:{line}" for line in lines), history, array))
 
-    for place, (name, slots) in enumerate(layout.histories):
+    for place, (name, slots) in enumerate(layout.block(HISTORIES)):
         if name == POOLED:
             add(POOLED, len(slots) * dim, place, 0)
-    for place, slot in enumerate(layout.vector_arrays):
+    for place, slot in enumerate(layout.block(VECTOR_ARRAYS)):
         if slot.option == FRAMES:
             add(slot.name, slot.dim, None, place)
     return pooled(make, options, layout, pools)
@@ -108,15 +110,13 @@ def pooling(make: Make, options: Any, layout: Layout) -> Algorithm:
 
 def pooled(make: Make, options: Any, layout: Layout, pools: list[Pool]) -> Algorithm:
     """Make an algorithm that sees what is pooled as further slots, in place of the arrays."""
-    histories = [place for place, (name, _) in enumerate(layout.histories) if name != POOLED]
-    arrays = [place for place, slot in enumerate(layout.vector_arrays) if slot.option != FRAMES]
+    histories = [place for place, (name, _) in enumerate(layout.block(HISTORIES)) if name != POOLED]
+    arrays = [place for place, slot in enumerate(layout.block(VECTOR_ARRAYS)) if slot.option != FRAMES]
     made = make(
         dataclasses.replace(options, **{POOLED: (), FRAMES: ()}),
-        layout._replace(
-            scalar=(*layout.scalar, *(slot for pool in pools for slot in pool.slots)),
-            histories=tuple(layout.histories[place] for place in histories),
-            vector_arrays=tuple(layout.vector_arrays[place] for place in arrays),
-        ),
+        layout._replace(scalar=(*layout.scalar, *(slot for pool in pools for slot in pool.slots)))
+        .having(HISTORIES, (layout.block(HISTORIES)[place] for place in histories))
+        .having(VECTOR_ARRAYS, (layout.block(VECTOR_ARRAYS)[place] for place in arrays)),
     )
     dim, own = dim_of(made, Subject("USING", option=POOLED)), len(layout.scalar)
 
@@ -128,10 +128,9 @@ def pooled(make: Make, options: Any, layout: Layout, pools: list[Pool]) -> Algor
             lines.append(first + jnp.arange(slots, dtype=jnp.int32)[:, None] + slots * jnp.arange(batch, dtype=jnp.int32))
             first += batch * slots
         scalar = jnp.asarray(inputs.scalar)
-        return with_rows(parameters, made, jnp.concatenate(rows)), inputs._replace(
-            scalar=jnp.concatenate([scalar[:own], *lines, scalar[own:]]),
-            histories=tuple(inputs.histories[place] for place in histories),
-            vector_arrays=tuple(inputs.vector_arrays[place] for place in arrays),
-        )
+        seen = inputs._replace(scalar=jnp.concatenate([scalar[:own], *lines, scalar[own:]]))
+        seen = seen.having(HISTORIES, (inputs.block(HISTORIES)[place] for place in histories))
+        seen = seen.having(VECTOR_ARRAYS, (inputs.block(VECTOR_ARRAYS)[place] for place in arrays))
+        return with_rows(parameters, made, jnp.concatenate(rows)), seen
 
     return seeing(made, see, [spec for pool in pools for spec in pool.vlad.specs])

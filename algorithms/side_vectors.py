@@ -16,6 +16,8 @@ import jax.numpy as jnp
 
 from ..platform.errors import Subject
 from .base import Algorithm, Parameters
+from .blocks.bags import BagRows
+from .blocks.histories import HISTORIES, HistorySlots
 from .further import Make, dim_of, seeing, with_rows
 from .inputs import Inputs, Layout, SideVectors
 from .layers.side_network import SideNetwork
@@ -46,17 +48,13 @@ def seeing_sides(make: Make, options: Any, layout: Layout) -> Algorithm:
 def further(layout: Layout) -> Layout:
     """Return the layout with the further slots, each after the slots of its place."""
     scalar, bags = list(layout.scalar), list(layout.bags)
-    histories = {name: list(slots) for name, slots in layout.histories}
+    histories = {name: list(slots) for name, slots in layout.block(HISTORIES)}
     for side in layout.sides:
         for slot in side.slots:
             places = [scalar, bags, *histories.values()]
             next(place for place in places if slot in place).append(f"{slot}:{side.name}")
-    return layout._replace(
-        scalar=tuple(scalar),
-        bags=tuple(bags),
-        histories=tuple((name, tuple(slots)) for name, slots in histories.items()),
-        sides=(),
-    )
+    seen = layout._replace(scalar=tuple(scalar), bags=tuple(bags), sides=())
+    return seen.having(HISTORIES, (HistorySlots(name, tuple(slots)) for name, slots in histories.items()))
 
 
 def named(options: Any, layout: Layout) -> Any:
@@ -88,9 +86,9 @@ def outputs_of(network: SideNetwork, parameters: Parameters, side: SideVectors) 
 
 def with_slots(inputs: Inputs, layout: Layout) -> Inputs:
     """Return the inputs with the further slots, in the order of `further`."""
-    scalar, index = [jnp.asarray(inputs.scalar[: len(layout.scalar)])], [inputs.bag_index]
-    slots, weights, bags = [inputs.bag_slot], [inputs.bag_weight], len(layout.bags)
-    histories = [[jnp.asarray(history.rows)] for history in inputs.histories]
+    scalar, index = [jnp.asarray(inputs.scalar[: len(layout.scalar)])], [inputs.bags.rows]
+    slots, weights, bags = [inputs.bags.slot], [inputs.bags.weight], len(layout.bags)
+    histories = [[jnp.asarray(history.rows)] for history in inputs.block(HISTORIES)]
     for number, side in enumerate(layout.sides, 1):
         side_vectors = inputs.sides[number - 1]
         like = side_vectors.outputs if side_vectors.of_row is None else side_vectors.of_row
@@ -101,20 +99,18 @@ def with_slots(inputs: Inputs, layout: Layout) -> Inputs:
                 place = layout.scalar.index(slot)
                 scalar.append(scalar[0][place : place + 1] + first)
             elif slot in layout.bags:
-                own, none = jnp.asarray(inputs.bag_slot) == layout.bags.index(slot), jnp.zeros_like(inputs.bag_weight)
-                index.append(inputs.bag_index + first)
-                slots.append(jnp.full_like(inputs.bag_slot, bags))
-                weights.append(jnp.where(own, inputs.bag_weight, none))  # jax2onnx 0.17 takes 0 for a double
+                own, none = jnp.asarray(inputs.bags.slot) == layout.bags.index(slot), jnp.zeros_like(inputs.bags.weight)
+                index.append(inputs.bags.rows + first)
+                slots.append(jnp.full_like(inputs.bags.slot, bags))
+                weights.append(jnp.where(own, inputs.bags.weight, none))  # jax2onnx 0.17 takes 0 for a double
                 bags += 1
             else:
-                group, place = next((g, s.index(slot)) for g, (_, s) in enumerate(layout.histories) if slot in s)
+                group, place = next((g, s.index(slot)) for g, (_, s) in enumerate(layout.block(HISTORIES)) if slot in s)
                 histories[group].append(histories[group][0][place : place + 1] + first)
-    return inputs._replace(
+    seen = inputs._replace(
         scalar=jnp.concatenate([*scalar, inputs.scalar[len(layout.scalar) :]]),
-        bag_index=jnp.concatenate(index),
-        bag_example=jnp.concatenate([inputs.bag_example] * len(index)),
-        bag_slot=jnp.concatenate(slots),
-        bag_weight=jnp.concatenate(weights),
-        histories=tuple(h._replace(rows=jnp.concatenate(rows)) for h, rows in zip(inputs.histories, histories, strict=True)),
+        bags=BagRows(*map(jnp.concatenate, (index, [inputs.bags.example] * len(index), slots, weights))),
         sides=(),
     )
+    beside = zip(inputs.block(HISTORIES), histories, strict=True)
+    return seen.having(HISTORIES, (history._replace(rows=jnp.concatenate(rows)) for history, rows in beside))

@@ -20,7 +20,14 @@ DOORS = 4
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform",),
     ("platform/ps/rows",),
-    ("warehouse", "warehouse/chains", "warehouse/trainings", "platform/operators", "platform/operators/lifetimes"),
+    (
+        "warehouse",
+        "warehouse/chains",
+        "warehouse/trainings",
+        "platform/operators",
+        "platform/operators/lifetimes",
+        "algorithms/blocks",
+    ),
     ("algorithms", "algorithms/augments", "algorithms/layers", "platform/ps", "platform/ps/compiled", "platform/ps/transport"),
     ("platform/parts", "platform/udf", "platform/trees", "algorithms/linear", "algorithms/packaged"),
     ("algorithms/networks", "algorithms/items", "algorithms/bridges", "platform/engines/spark_sql"),

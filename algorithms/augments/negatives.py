@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..augment import Augment, Draw, Prepare
+from ..blocks.base import every
 from ..chunk import ABSENT, Bag, Chunk, Codes
 from ..inputs import Layout
 
@@ -76,8 +77,7 @@ def with_negatives(chunk: Chunk, negatives: Negatives, layout: Layout, others: R
         weight=np.where(added & useless, np.float32(0), chunk.weight[own]),
         time=chunk.time[own],
         facets=facets,
-        histories=tuple(one.take(own) for one in chunk.histories),
-        vector_arrays=tuple(one.take(own) for one in chunk.vector_arrays),
+        blocks=every(chunk.blocks, lambda one: one.take(own)),
     )
 
 

@@ -67,7 +67,7 @@ class Pairs(Augment):
 
 def pairs_of(learns: Online | Solved | Packaged) -> tuple[Pairs, ...]:
     """Return the pairs that an algorithm learns."""
-    return tuple(augment for augment in getattr(learns, "augment", ()) if isinstance(augment, Pairs))
+    return tuple(augment for augment in learns.augment if isinstance(augment, Pairs))
 
 
 def pair_keys(items: Keys, had: Keys) -> Keys:

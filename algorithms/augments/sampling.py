@@ -20,7 +20,7 @@ class Sampling(Augment):
         number: drawn for each batch, with replacement, among the values of multi-valued slots in the piece of the input that
             the batch is cut from (about 131,072 rows).
         power: they are drawn by count^power.
-        frequent: values that make up a larger share f of all have `Inputs.bag_weight` sqrt(frequent / f) while learning.
+        frequent: values that make up a larger share f of all have `BagRows.weight` sqrt(frequent / f) while learning.
     """
 
     number: int

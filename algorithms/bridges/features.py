@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.errors import suggestion
+from ..blocks.histories import HISTORIES
 from ..inputs import Inputs, Layout
 from ..layers.lookups import gathered, of_examples
 from ..layers.packed import places_of
@@ -138,7 +139,7 @@ def features_of(layout: Layout, target: tuple[str, ...], dim: int) -> Features:
     return Features(
         slots=(*layout.scalar, *layout.bags),
         dense=(*((name, 1) for name in layout.continuous), *layout.vectors),
-        histories=tuple(name for _, slots in layout.histories for name in slots),
+        histories=tuple(name for _, slots in layout.block(HISTORIES) for name in slots),
         target=target,
         labels=layout.labels,
         dim=dim,
@@ -150,7 +151,7 @@ def rows_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout,
     rows, batch = parameters["vectors"], inputs.batch
     history = {
         name: (of_examples(gathered(rows, found.rows[place].T), found.owner), places_of(found.mask, found.owner))
-        for (_, slots), found in zip(layout.histories, inputs.histories, strict=True)
+        for (_, slots), found in zip(layout.block(HISTORIES), inputs.block(HISTORIES), strict=True)
         for place, name in enumerate(slots)
     }
     wide, index = linear_scores(parameters["weights"], inputs), inputs.scalar[: len(layout.scalar)]

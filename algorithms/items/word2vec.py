@@ -69,16 +69,16 @@ def word2vec(options: Word2VecOptions, layout: Layout) -> Algorithm:
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         """Return the loss of each sequence, and that over its pairs, float32[batch, 1] both."""
-        centres = gathered(parameters["vectors"], inputs.bag_index[None])[:, 0]
-        contexts = gathered(parameters["contexts"], inputs.bag_index[None])[:, 0]
+        centres = gathered(parameters["vectors"], inputs.bags.rows[None])[:, 0]
+        contexts = gathered(parameters["contexts"], inputs.bags.rows[None])[:, 0]
         losses, pairs = window_losses(
-            centres, contexts, inputs.bag_example * bags + inputs.bag_slot, inputs.bag_weight, options.window
+            centres, contexts, inputs.bags.example * bags + inputs.bags.slot, inputs.bags.weight, options.window
         )
         if inputs.sampled is not None:
             others = gathered(parameters["contexts"], inputs.sampled[None])[:, 0]
             losses += options.negatives * pairs * random_losses(centres, others)
         both = jnp.stack([losses, pairs * (1 + options.negatives)], axis=1)
-        summed = jax.ops.segment_sum(both, inputs.bag_example, num_segments=inputs.batch)
+        summed = jax.ops.segment_sum(both, inputs.bags.example, num_segments=inputs.batch)
         return summed[:, :1], summed[:, :1] / jnp.maximum(summed[:, 1:], SMALLEST)
 
     vectors = TableSpec("vectors", options.dim, uniform(0.3 / options.dim, options.dim))
@@ -144,10 +144,10 @@ def random_losses(centres: jax.Array, others: jax.Array) -> jax.Array:
 
 def mean_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
     """Return the mean vector of each example's values, float32[batch, dim]; zeros where it has none that is known."""
-    values = taken(parameters["vectors"], inputs.bag_index)
-    known = (jnp.abs(values).sum(axis=1) > 0) & (inputs.bag_weight > 0)
+    values = taken(parameters["vectors"], inputs.bags.rows)
+    known = (jnp.abs(values).sum(axis=1) > 0) & (inputs.bags.weight > 0)
     summed = jax.ops.segment_sum(
-        jnp.concatenate([values, known[:, None]], axis=1) * known[:, None], inputs.bag_example, num_segments=inputs.batch
+        jnp.concatenate([values, known[:, None]], axis=1) * known[:, None], inputs.bags.example, num_segments=inputs.batch
     )
     return summed[:, :-1] / jnp.maximum(summed[:, -1:], 1)
 

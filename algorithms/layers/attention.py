@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
-from ..inputs import History
+from ..blocks.histories import History
 from .activations import ACTIVATIONS
 from .dense import Layer, Parameters, activated, branch
 from .lookups import gathered, of_examples, projected

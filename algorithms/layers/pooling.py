@@ -105,24 +105,24 @@ class SlotValues(NamedTuple):
 
 def values_of_examples(inputs: Inputs) -> SlotValues:
     """Return the values that examples have of their own."""
-    return SlotValues(inputs.bag_index, inputs.bag_example, inputs.bag_slot, inputs.bag_weight, inputs.batch)
+    return SlotValues(*inputs.bags, inputs.batch)
 
 
 def values_of_group(group: Group) -> SlotValues:
     """Return the values that groups have in common."""
-    return SlotValues(group.bag_index, group.bag_owner, group.bag_slot, group.bag_weight, group.size)
+    return SlotValues(*group.values, group.size)
 
 
 def pooled(inputs: Inputs, layout: Layout, pooling: str) -> Inputs:
     """Return inputs whose sums over the values of multi-valued and weighted slots are what is pooled; see slot_vectors."""
     if pooling == "sum" or not layout.bags:
         return inputs
-    inputs = inputs._replace(bag_weight=values_of_examples(inputs).shares(len(layout.bags), pooling))
+    inputs = inputs._replace(bags=inputs.bags._replace(weight=values_of_examples(inputs).shares(len(layout.bags), pooling)))
     group = inputs.group
     if group is None or not group.bags:
         return inputs
     shares = values_of_group(group).shares(len(layout.bags), pooling)
-    return inputs._replace(group=dataclasses.replace(group, bag_weight=shares))
+    return inputs._replace(group=dataclasses.replace(group, values=group.values._replace(weight=shares)))
 
 
 def over_values(inputs: Inputs, value: Callable[[jax.Array, jax.Array], jax.Array]) -> jax.Array | None:
@@ -132,10 +132,10 @@ def over_values(inputs: Inputs, value: Callable[[jax.Array, jax.Array], jax.Arra
         value: (rows int32[k], weights float32[k]) -> float32[k, ...].
     """
     total = None
-    if inputs.bag_index.size:
+    if inputs.bags.rows.size:
         own = values_of_examples(inputs)
         total = own.summed(value(own.rows, own.weight))
-    if (group := inputs.group) is not None and group.bag_index.size:
+    if (group := inputs.group) is not None and group.values.rows.size:
         common = values_of_group(group)
         shared = spread(common.summed(value(common.rows, common.weight)), group.owner)
         total = shared if total is None else total + shared
@@ -146,19 +146,20 @@ def first_values(inputs: Inputs, num_bags: int, chosen: Sequence[int], most: int
     """Return the inputs with the first `most` values of each example's chosen multi-valued slots; others weigh nothing.
 
     Args:
-        chosen: numbers as in `bag_slot`.
+        chosen: numbers as in `BagRows.slot`.
     """
-    cell, place = (inputs.bag_example, inputs.bag_slot), jax.lax.iota(jnp.int32, inputs.bag_slot.shape[0])
+    cell, place = (inputs.bags.example, inputs.bags.slot), jax.lax.iota(jnp.int32, inputs.bags.slot.shape[0])
     latest = jnp.zeros((inputs.batch, num_bags), jnp.int32) + NEVER
     first = latest.at[cell].min(place, mode="promise_in_bounds").at[cell].get(mode="promise_in_bounds")
-    late = (place - first >= most) & jnp.isin(inputs.bag_slot, jnp.array(chosen, jnp.int32))
-    return inputs._replace(bag_weight=jnp.where(late, 0, inputs.bag_weight))
+    late = (place - first >= most) & jnp.isin(inputs.bags.slot, jnp.array(chosen, jnp.int32))
+    return inputs._replace(bags=inputs.bags._replace(weight=jnp.where(late, 0, inputs.bags.weight)))
 
 
 def first_bags(inputs: Inputs, num_bags: int) -> Inputs:
     """Return the inputs without the values of multi-valued slots after the first ones: pairs of items stand there."""
-    there = inputs.bag_slot < num_bags
-    return inputs._replace(bag_slot=jnp.where(there, inputs.bag_slot, 0), bag_weight=jnp.where(there, inputs.bag_weight, 0))
+    bags = inputs.bags
+    there = bags.slot < num_bags
+    return inputs._replace(bags=bags._replace(slot=jnp.where(there, bags.slot, 0), weight=jnp.where(there, bags.weight, 0)))
 
 
 def all_vectors(vectors: jax.Array, inputs: Inputs, layout: Layout, pooling: str) -> jax.Array:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ...platform.operators.base import mixed
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Losses, Online, Parameters
-from ..inputs import History
+from ..blocks.histories import History
 from ..layers.attention import Attention
 from ..layers.gru import Gru
 from ..layers.lookups import gathered, of_examples, projected

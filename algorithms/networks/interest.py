@@ -10,7 +10,8 @@ import jax.numpy as jnp
 
 from ...platform.errors import OptionError, Subject
 from ...platform.options import option
-from ..inputs import History, Inputs, Layout
+from ..blocks.histories import HISTORIES, History
+from ..inputs import Inputs, Layout
 from ..layers.activations import ACTIVATIONS
 from ..layers.lookups import gathered
 from ..positions import places
@@ -47,7 +48,7 @@ class Interest(NamedTuple):
 
     Attributes:
         lines: of `Inputs.scalar`, one for each field of the target.
-        group: of `Inputs.histories`.
+        group: which of HISTORIES.
         fields: of the group, in the order of the target's.
     """
 
@@ -67,9 +68,9 @@ class Interest(NamedTuple):
             if not names:
                 raise OptionError(f"{subject} expects one or more slots, like {subject.option} = {example}.", subject=subject)
         lines = places(target, layout.scalar, of_target)
-        groups = [name for name, _ in layout.histories]
+        groups = [name for name, _ in layout.block(HISTORIES)]
         group = groups.index("history")
-        slots = layout.histories[group][1]
+        slots = layout.block(HISTORIES)[group][1]
         fields = [place for name in history for place in fields_named(name, slots)]
         if len(fields) != len(lines):
             raise OptionError(
@@ -86,7 +87,7 @@ class Interest(NamedTuple):
 
     def history(self, inputs: Inputs) -> History:
         """Return the history, its fields in the order of the target's."""
-        found = inputs.histories[self.group]
+        found = inputs.block(HISTORIES)[self.group]
         return found._replace(rows=found.rows[jnp.array(self.fields)])
 
 

@@ -14,6 +14,7 @@ from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.options import option
 from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Sizing, Unsupervised
+from ..blocks.histories import HISTORIES
 from ..found import found_in
 from ..layers.attention import NEVER
 from ..layers.dense import Layer
@@ -115,13 +116,15 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         rows, leaf = parameters["vectors"], inputs.scalar[item[0]]
-        order = jnp.argsort(upto(inputs.histories[net.group].mask))  # blocks of examples have histories of like lengths
+        order = jnp.argsort(upto(inputs.block(HISTORIES)[net.group].mask))  # blocks of examples have histories of like lengths
         asked = jax.tree.map(lambda values: values[order], net.asked(parameters, inputs))
-        if len(inputs.histories) == len(layout.histories):  # no tree: the leaf is contrasted with the batch's leaves
+        if len(inputs.block(HISTORIES)) == len(
+            layout.block(HISTORIES)
+        ):  # no tree: the leaf is contrasted with the batch's leaves
             own, others, counts, of_level = leaf[:, None], leaf, [len(leaf)], np.array([len(leaf)])
             there = inputs.weight > 0
         else:
-            own = jnp.concatenate([inputs.histories[-1].rows[0], leaf[:, None]], axis=1)
+            own = jnp.concatenate([inputs.block(HISTORIES)[-1].rows[0], leaf[:, None]], axis=1)
             counts = drawn_nodes(own.shape[1], options.negatives)
             others, there = inputs.sampled, jnp.ones(sum(counts), bool)
             of_level = 2.0 ** np.arange(1, len(counts) + 1)
@@ -191,11 +194,11 @@ class TreeNet:
     """
 
     def __init__(self, options: TdmOptions, layout: Layout, item: list[int]) -> None:
-        groups = [name for name, _ in layout.histories]
+        groups = [name for name, _ in layout.block(HISTORIES)]
         if not options.history or "history" not in groups:
             raise OptionError(f"{HISTORY} expects an array of items, like history = (clicked_items).", subject=HISTORY)
         self.group, self._layout = groups.index("history"), layout
-        fields = [place for name in options.history for place in fields_named(name, layout.histories[self.group][1])]
+        fields = [place for name in options.history for place in fields_named(name, layout.block(HISTORIES)[self.group][1])]
         if len(fields) != 1:
             raise OptionError(f"{HISTORY} expects one array of items, like history = (clicked_items).", subject=HISTORY)
         check_hidden(options.hidden, "hidden", "tdm")
@@ -212,7 +215,7 @@ class TreeNet:
 
     def asked(self, parameters: Parameters, inputs: Inputs) -> TreeQuery:
         """Return what scores need of the user."""
-        rows, history = parameters["vectors"], inputs.histories[self.group]
+        rows, history = parameters["vectors"], inputs.block(HISTORIES)[self.group]
         elements = gathered(rows, history.rows[0].T)
         mean = elements.sum(axis=1) / jnp.maximum(history.mask.sum(axis=1, keepdims=True), 1)
         seen = [mean]

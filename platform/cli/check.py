@@ -65,6 +65,7 @@ def tried(file: str, class_: str | None, dim: int, given: dict[str, Any], inputs
         StatementError, OptionError: as a training would.
     """
     from ...algorithms.base import Layout
+    from ...algorithms.blocks.histories import HISTORIES, HistorySlots
     from ...algorithms.bridges.network import NETWORK_PART, dry_run, everything
     from ..errors import Position
     from ..options import Value
@@ -72,8 +73,8 @@ def tried(file: str, class_: str | None, dim: int, given: dict[str, Any], inputs
     from ..training.compiled import limit_threads
 
     limit_threads(1)
-    histories = (("history", inputs["history"]),) if inputs["history"] else ()
-    layout = Layout(inputs["slots"], continuous=inputs["dense"], labels=inputs["labels"], histories=histories)
+    histories = (HistorySlots("history", inputs["history"]),) if inputs["history"] else ()
+    layout = Layout(inputs["slots"], continuous=inputs["dense"], labels=inputs["labels"]).having(HISTORIES, histories)
     own = {"class": class_, "dim": dim, "target": inputs["target"], "history": inputs["history"], **given}
     values = {name: Value(value) for name, value in own.items() if value is not None}
     values["file"] = Value(file, Position(1, 1, file))  # as a statement would give it

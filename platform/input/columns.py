@@ -12,14 +12,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import PAIRS, PAIRS_NUMBER
-from ...algorithms.inputs import ArraySlot, Layout
+from ...algorithms.blocks.base import SlotBlock, SlotsOf
+from ...algorithms.inputs import Layout
 from ...warehouse.entries import SlotEntry
 from ...warehouse.manifest import Manifest
 from ..errors import StatementError, Subject
 from ..reserved import INTERCEPT_NUMBER
 from ..trees.tree import TREE, TREE_NUMBER
-from .kinds import kind_named
-from .kinds.base import BagKind, DenseKind, Kind, ScalarKind, SequenceKind, VectorArrayKind
+from .kinds import blocks, kind_named
+from .kinds.base import BagKind, BlockKind, DenseKind, Kind, ScalarKind
 from .side.table import Side
 from .slot import Slot
 
@@ -32,6 +33,8 @@ PAIRS_KIND = "pairs"
 MADE_KINDS = INTERCEPT_KIND, OFFERED_KIND, TREE_KIND, PAIRS_KIND  # of slots that no column of a query is
 
 K = TypeVar("K", bound=Kind)
+Record = list[tuple[Slot, BlockKind]]
+"""The slots of a record of a block, with their kinds."""
 
 
 class Classes(NamedTuple):
@@ -139,11 +142,6 @@ class Columns:
         return tuple(slot for slot, kind in self.of(DenseKind) if kind.raw)
 
     @property
-    def vector_arrays(self) -> tuple[Slot, ...]:
-        """The slots of any number of vectors per example, `dim` numbers each."""
-        return tuple(slot for slot, _ in self.of(VectorArrayKind))
-
-    @property
     def raw(self) -> tuple[Slot, ...]:
         """The slots whose numbers are learned as they are."""
         return tuple(slot for slot, kind in self.of(Kind) if kind.raw)
@@ -154,10 +152,15 @@ class Columns:
         return tuple(slot for slot, kind in self.of(Kind) if kind.features)
 
     @property
-    def groups(self) -> list[list[tuple[Slot, SequenceKind]]]:
-        """The sequences, each group's side by side, in the order of the query."""
-        grouped = sorted(self.of(SequenceKind), key=lambda pair: pair[0].group)
-        return [list(group) for _, group in itertools.groupby(grouped, key=lambda pair: pair[0].group)]
+    def blocks(self) -> list[tuple[SlotBlock[Any, Any, Any], list[Record]]]:
+        """The blocks that have slots, and the slots of each of their records, with their kinds."""
+        blocked = self.of(BlockKind)
+        found = ((block, [pair for pair in blocked if pair[1].block is block]) for block in (blocks() if blocked else ()))
+        return [(block, records_of(block, pairs)) for block, pairs in found if pairs]
+
+    def records(self, block: SlotBlock[Any, Any, Any]) -> list[Record]:
+        """Return the slots of each record of a block, those of one in the order of the query."""
+        return next((records for own, records in self.blocks if own is block), [])
 
     @property
     def layout(self) -> Layout:
@@ -169,8 +172,10 @@ class Columns:
         vectors = tuple((slot.name, slot.dim) for slot in self.vectors)
         continuous = (*names(self.offered), *names(self.continuous))
         classes = 0 if self.classes is None else len(self.classes.values)
-        histories = tuple((group[0][0].group, names(slot for slot, _ in group)) for group in self.groups)
-        arrays = tuple(ArraySlot(slot.name, slot.group, slot.dim) for slot in self.vector_arrays)
+        placed = tuple(
+            SlotsOf(block, tuple(block.layout([slot for slot, _ in record]) for record in records))
+            for block, records in self.blocks
+        )
         sides = tuple(side.layout for side in self.sides)
         return Layout(
             names(self.scalar),
@@ -178,9 +183,8 @@ class Columns:
             continuous,
             vectors,
             self.labels,
-            histories,
+            placed,
             classes,
-            arrays,
             sides,
             len(self.offered),
         )
@@ -235,6 +239,14 @@ class Columns:
     def slot_names(self) -> dict[int, str]:
         """Slot number -> name."""
         return {slot.number: slot.name for slot in self.all_slots}
+
+
+def records_of(block: SlotBlock[Any, Any, Any], pairs: Sequence[tuple[Slot, BlockKind]]) -> list[Record]:
+    """Return the slots of each record of a block."""
+    if not block.aligned:
+        return [[pair] for pair in pairs]
+    ordered = sorted(pairs, key=lambda pair: pair[0].group)
+    return [list(record) for _, record in itertools.groupby(ordered, key=lambda pair: pair[0].group)]
 
 
 def slot_of(entry: SlotEntry) -> Slot:

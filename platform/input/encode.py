@@ -6,21 +6,23 @@ is an array look-up. Equal keys of two slots (WITH share) have one code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Bag, Chunk, Facets, Histories, RowRuns
+from ...algorithms.blocks.base import InChunk, SlotBlock, every
+from ...algorithms.blocks.histories import HISTORIES
+from ...algorithms.chunk import Bag, Chunk, Facets, RowRuns
 from ..engines.repeats import expanded, has_runs, lengths_of, values_of
 from ..errors import DataError
 from ..ps.keys import feature_keys, slot_seed
 from ..reserved import INTERCEPT_NUMBER
-from .columns import INTERCEPT, Classes, Columns
+from .columns import INTERCEPT, Classes, Columns, Record
 from .crossed.encoding import Crossing
-from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind, SequenceKind, VectorArrayKind
+from .kinds.base import BagKind, DenseKind, Encoding, ScalarKind
 from .numbers import floats, seconds
 from .slot import Slot
 from .vocabulary import Codes, Vocabulary
@@ -56,20 +58,13 @@ def encode(
     vocabulary = Vocabulary()
     numbers = {slot.name: slot.number for slot in columns.slots}
     encoding = Encoding(vocabulary, numbers, columns.null_features, columns.logarithmic)
-    scalar = np.empty((len(columns.scalar) + columns.intercept, rows), np.int32)
-    lines = {slot.name: line for line, (slot, _) in zip(scalar, columns.of(ScalarKind), strict=False)}
-    for slot, scalars in columns.of(ScalarKind):
-        if repeats.has(slot):
-            codes = np.empty(len(repeats.lengths), np.int32)
-            scalars.encode(repeats.values.column(slot.column), slot, encoding, codes)
-            lines[slot.name][:] = np.repeat(codes, repeats.lengths)
-        elif not slot.members:
-            scalars.encode(table.column(slot.column), slot, encoding, lines[slot.name])
-    if columns.intercept:
-        scalar[-1] = vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
+    scalar, lines = encode_lines(table, rows, repeats, columns, encoding)
     runs = repeats.runs(columns) if runs_apart else None
     bags = bags_of(table, repeats, columns, encoding, lines, expand=runs is None)
-    histories = tuple(aligned(table, repeats, group, encoding, where, expand=runs is None) for group in columns.groups)
+    blocks = {
+        block.name: tuple(in_chunk(table, repeats, block, record, encoding, where, expand=runs is None) for record in records)
+        for block, records in columns.blocks
+    }
     dense, dense_codes = encode_dense(table, repeats, columns, encoding)
     offered = [vocabulary.add(np.array([slot_seed(slot.name)], np.uint64), slot.number) for slot in columns.offered]
     offered_codes = np.array(offered, np.int32)
@@ -86,8 +81,7 @@ def encode(
         weights_of(table, columns) if with_labels else np.ones(rows, np.float32),
         seconds(table.column(columns.time), columns.time) if with_labels and columns.time else np.zeros(rows, np.uint32),
         facets_of(table, columns) if with_labels and (columns.grouped or columns.by) else None,
-        histories if final is None else tuple(one._replace(codes=final.take(one.codes, mode="wrap")) for one in histories),
-        tuple(kind.encode(table.column(slot.column), slot) for slot, kind in columns.of(VectorArrayKind)),
+        blocks if final is None else every(blocks, lambda one: one.coded(final)),
         runs=runs,
     )
 
@@ -121,7 +115,7 @@ class Repeats(NamedTuple):
         """Return the runs in the form of a chunk, with the intercept in common; None where no slot has any."""
         common = [self.has(slot) for slot in columns.scalar]
         bags = tuple(number for number, slot in enumerate(columns.bags) if self.has(slot))
-        histories = tuple(number for number, group in enumerate(columns.groups) if self.has(group[0][0]))
+        histories = tuple(number for number, group in enumerate(columns.records(HISTORIES)) if self.has(group[0][0]))
         if not (any(common) or bags or histories):
             return None
         return RowRuns(self.starts, (*common, *([True] if columns.intercept else [])), bags, histories, held=True)
@@ -137,10 +131,10 @@ def parted(table: pa.Table, columns: Columns) -> tuple[pa.Table, Repeats]:
     """
     stored = {name for name, column in zip(table.column_names, table.columns, strict=True) if has_runs(column)}
     kept = stored - {*columns.labels, columns.weight, columns.time, columns.group, columns.by}
-    for group in columns.groups:
-        fields = {slot.column for slot, _ in group}
-        kept -= fields if not fields <= kept else set()
-    apart = sorted(kept & {slot.column for slot in columns.slots} - {slot.column for slot, _ in columns.of(VectorArrayKind)})
+    for block, records in columns.blocks:
+        for fields in ({slot.column for slot, _ in record} for record in records):
+            kept -= fields if not (block.once and fields <= kept) else set()
+    apart = sorted(kept & {slot.column for slot in columns.slots})
     if not apart or columns.crosses or table.column(0).num_chunks != 1:
         return expanded(table), NO_REPEATS
     runs = [table.column(name).chunk(0) for name in apart]
@@ -148,6 +142,25 @@ def parted(table: pa.Table, columns: Columns) -> tuple[pa.Table, Repeats]:
     if 2 * len(lengths) > table.num_rows:
         return expanded(table), NO_REPEATS
     return expanded(table.drop_columns(apart)), Repeats(pa.table(list(map(values_of, runs)), names=apart), lengths)
+
+
+def encode_lines(
+    table: pa.Table, rows: int, repeats: Repeats, columns: Columns, encoding: Encoding
+) -> tuple[Codes, dict[str, Codes]]:
+    """Encode the categorical slots: int32[lines, rows], the intercept last, and the line of each slot by name; the lines of
+    crosses are still to be written."""
+    scalar = np.empty((len(columns.scalar) + columns.intercept, rows), np.int32)
+    lines = {slot.name: line for line, (slot, _) in zip(scalar, columns.of(ScalarKind), strict=False)}
+    for slot, scalars in columns.of(ScalarKind):
+        if repeats.has(slot):
+            codes = np.empty(len(repeats.lengths), np.int32)
+            scalars.encode(repeats.values.column(slot.column), slot, encoding, codes)
+            lines[slot.name][:] = np.repeat(codes, repeats.lengths)
+        elif not slot.members:
+            scalars.encode(table.column(slot.column), slot, encoding, lines[slot.name])
+    if columns.intercept:
+        scalar[-1] = encoding.vocabulary.add(np.array([slot_seed(INTERCEPT)], np.uint64), INTERCEPT_NUMBER)
+    return scalar, lines
 
 
 def bags_of(
@@ -176,37 +189,29 @@ def bags_of(
     return tuple(bags[slot.name] for slot in columns.bags)
 
 
-def aligned(
+def in_chunk(
     table: pa.Table,
     repeats: Repeats,
-    group: Sequence[tuple[Slot, SequenceKind]],
+    block: SlotBlock[Any, InChunk, Any],
+    record: Record,
     encoding: Encoding,
     where: Callable[[int], str],
     expand: bool,
-) -> Histories:
-    """Encode the slots of a group, whose elements belong together.
+) -> InChunk:
+    """Encode the slots of a record of a block.
 
     Args:
         expand: see bags_of.
 
     Raises:
-        DataError: fields have different lengths in a row; names the row, and what it has.
+        DataError: see SlotBlock.encoded.
     """
-    once = repeats.has(group[0][0])
-    source = repeats.values if once else table
-    fields = [kind.encode(source.column(slot.column), slot, encoding) for slot, kind in group]
-    (first, _), lengths = group[0], fields[0].lengths
-    for (slot, _), own in zip(group[1:], fields[1:], strict=True):
-        if len(uneven := np.flatnonzero(own.lengths != lengths)):
-            row = int(uneven[0])
-            which = where(int(repeats.starts[row]) if once else row)
-            raise DataError(
-                f"{first.name} and {slot.name} are fields of one history, so each row must have as many elements in one as in "
-                f"the other; {which} has {lengths[row]} and {own.lengths[row]}. Repair or filter it in the query."
-            )
-    offsets = np.concatenate([[0], np.cumsum(fields[0].kept)]).astype(np.int64)
-    found = Histories(np.stack([own.codes for own in fields]), offsets, max(slot.length for slot, _ in group))
-    return found.take(repeats.owners) if once and expand else found
+    slots = [slot for slot, _ in record]
+    if not repeats.has(slots[0]):
+        return block.encoded(slots, [kind.encode(table.column(slot.column), slot, encoding) for slot, kind in record], where)
+    once = [kind.encode(repeats.values.column(slot.column), slot, encoding) for slot, kind in record]
+    found = block.encoded(slots, once, lambda run: where(int(repeats.starts[run])))
+    return found.take(repeats.owners) if expand else found
 
 
 def encode_dense(table: pa.Table, repeats: Repeats, columns: Columns, encoding: Encoding) -> tuple[NDArray[np.float32], Codes]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.augment import Augment, Draw
 from ...algorithms.augments.random_items import Catalogue, RandomItems
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm
 from ...algorithms.chunk import Chunk
 from ..engines.repeats import flat
 from ..errors import DataError
@@ -60,7 +60,7 @@ class Encoder:
         self._columns = replace(columns, logarithmic=algorithm.traits.logarithmic)
         self._layout = columns.layout
         self._classifier = algorithm.classifier
-        self._augment: tuple[Augment, ...] = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
+        self._augment: tuple[Augment, ...] = algorithm.learns.augment
         if algorithm.tree is not None and tree is not None:
             self._augment = (*self._augment, TreeNodes(algorithm.tree, tree))
         self._items = items

@@ -3,17 +3,19 @@ found in a chunk, and a batch holds once, for a group of examples, what a run ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.chunk import Bag, Chunk, Histories, RowRuns
+from ...algorithms.blocks.bags import BagRows
+from ...algorithms.blocks.base import BatchWindow
+from ...algorithms.blocks.histories import HISTORIES, Histories, History
+from ...algorithms.chunk import Bag, Chunk, RowRuns
 from ..ps._native import mark_bag_changes, mark_changes
 from ..ps.compiled.aligned import empty, filled
 from ..ps.compiled.ladder import Ladder
-from .histories import Padded, elements, padded_histories
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -31,7 +33,7 @@ class Agreeing(NamedTuple):
     Attributes:
         lines: for each line of `Chunk.scalar`, whether rows agree in it.
         bags: the numbers of the slots among `Chunk.bags`.
-        histories: the numbers of the groups of sequences among `Chunk.histories`.
+        histories: the numbers of the groups of sequences among the chunk's HISTORIES.
     """
 
     lines: tuple[bool, ...]
@@ -87,7 +89,7 @@ class RunFinder:
 
 class Neighbours(NamedTuple):
     """How often slots change between neighbouring rows of a sample: slots of `Chunk.scalar`, then of `Chunk.bags`, then the
-    groups of `Chunk.histories`.
+    groups of its HISTORIES.
 
     Attributes:
         changed: bool[slots, n], whether a row differs from the one before it.
@@ -108,7 +110,7 @@ class Neighbours(NamedTuple):
         begins = np.linspace(0, rows - WIDTH, WINDOWS).astype(np.int64)
         at = (begins[:, None] + np.arange(1, WIDTH)).reshape(-1)
         lines = chunk.scalar[:, at] != chunk.scalar[:, at - 1]
-        arrays: list[Bag | Histories] = [*chunk.bags, *chunk.histories]
+        arrays: list[Bag | Histories] = [*chunk.bags, *chunk.block(HISTORIES)]
         marks = np.zeros((len(arrays), WINDOWS, WIDTH), np.uint8)
         for array, of_array in zip(arrays, marks, strict=True):
             for begin, window in zip(begins, of_array, strict=True):
@@ -152,7 +154,7 @@ def best_of(chunk: Chunk) -> Agreeing | None:
 def of_one_request(chunk: Chunk) -> Chunk:
     """Return a chunk with its rows as one run where all of them have the same histories, as the candidates of a request have;
     whichever other slots they agree in, so that one program serves all such requests."""
-    histories = tuple(range(len(chunk.histories)))
+    histories = tuple(range(len(chunk.block(HISTORIES))))
     slots = Agreeing((False,) * len(chunk.scalar), (), histories)
     if len(chunk.weight) < 2 or not histories or len(starts := starts_of(chunk, slots)) > 1:
         return chunk
@@ -167,7 +169,7 @@ def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:
         if chosen:
             mark_changes(codes, changed)
     arrays: list[Bag | Histories] = [chunk.bags[number] for number in slots.bags]
-    for array in (*arrays, *(chunk.histories[number] for number in slots.histories)):
+    for array in (*arrays, *(chunk.block(HISTORIES)[number] for number in slots.histories)):
         mark_array_changes(array, array.offsets, changed)
     return np.flatnonzero(changed)
 
@@ -205,18 +207,15 @@ class BatchGroup(NamedTuple):
     Attributes:
         scalar: int32[k, groups], the rows of common lines; m where absent, and in groups without examples.
         owner: int32[batch]; padded examples are in the last group.
-        bag_index, bag_owner, bag_slot: int32[num_values]; bag_weight: float32[num_values].
+        values: of multi-valued and weighted slots, each with its group.
         lines: of all lines, whether each is a common one.
         bags: the common multi-valued slots.
-        histories: the groups of sequences that are common, whose `Batch.histories` have groups in the place of examples.
+        histories: the groups of sequences that are common, whose HISTORIES have groups in the place of examples.
     """
 
     scalar: Codes
     owner: Codes
-    bag_index: Codes
-    bag_owner: Codes
-    bag_slot: Codes
-    bag_weight: Floats
+    values: BagRows
     lines: tuple[bool, ...]
     bags: tuple[int, ...]
     histories: tuple[int, ...]
@@ -256,7 +255,7 @@ class CommonCodes(NamedTuple):
             np.repeat(np.arange(len(begins), dtype=np.int32), sizes),
             chunk.scalar[np.flatnonzero(runs.lines)[:, None], begins],
             bag_values(bags, runs.bags, 0, len(begins)),
-            tuple(chunk.histories[number].take(entries) for number in runs.histories),
+            tuple(chunk.block(HISTORIES)[number].take(entries) for number in runs.histories),
             sizes.astype(np.uint32),
             np.add.reduceat(positive, begins - start, dtype=np.uint32),
         )
@@ -268,14 +267,24 @@ class CommonCodes(NamedTuple):
     @property
     def arrays(self) -> tuple[Codes, Codes]:
         """The codes of values, then of the elements of histories, and the group of each."""
-        codes, groups = elements(self.histories, 0, len(self.sizes))
-        return np.append(self.values.codes, codes), np.append(self.values.owners, groups)
+        values, found = self.values, [one.features(0, len(self.sizes)) for one in self.histories]
+        codes = np.concatenate([values.codes, *(codes for codes, _ in found)])
+        return codes, np.concatenate([values.owners, *(groups for _, groups in found)])
 
-    def padded_histories(
-        self, index: Codes, groups: int, absent: int, length_of: Callable[[int, int], int]
-    ) -> tuple[Padded, ...]:
-        """Return histories, an entry for each of `groups`; index: the rows of `arrays`."""
-        return padded_histories(self.histories, index[len(self.values.codes) :], 0, len(self.sizes), groups, absent, length_of)
+    def histories_of(self, index: Codes, group: BatchGroup, window: BatchWindow) -> list[History]:
+        """Return histories, an entry for each group, and one after them.
+
+        Args:
+            index: the rows of `arrays`.
+            window: of the batch.
+        """
+        found, at = [], len(self.values.codes)
+        of_groups = window._replace(start=0, stop=len(self.sizes), size=group.scalar.shape[1])
+        for one in self.histories:
+            rows = index[at : (at := at + one.codes.size)]
+            owner: Any = group.owner
+            found.append(one.cut(of_groups, rows)._replace(owner=owner))
+        return found
 
     def padded(self, scalar: Codes, index: Codes, runs: RowRuns, batch_size: int, absent: int, ladder: Ladder) -> BatchGroup:
         """Return the groups of a batch.
@@ -292,10 +301,7 @@ class CommonCodes(NamedTuple):
         return BatchGroup(
             scalar=scalar,
             owner=filled(self.owner, batch_size, scalar.shape[1] - 1),
-            bag_index=filled(index, size, absent),
-            bag_owner=filled(self.values.owners, size, 0),
-            bag_slot=filled(self.values.slots, size, 0),
-            bag_weight=filled(self.values.weights, size, 0),
+            values=bag_rows(index, self.values, size, absent),
             lines=runs.lines,
             bags=runs.bags,
             histories=runs.histories,
@@ -321,3 +327,15 @@ def bag_values(bags: Sequence[Bag], numbers: Sequence[int], start: int, stop: in
         owners = np.repeat(np.arange(stop - start, dtype=np.int32), np.diff(bag.offsets[start : stop + 1]))
         parts.append(Values(bag.codes[low:high], owners, np.full(high - low, slot, np.int32), bag.weights[low:high]))
     return Values(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def bag_rows(index: Codes, values: Values, size: int, absent: int) -> BagRows:
+    """Return values with padding.
+
+    Args:
+        index: int32[k], their rows.
+        absent: the row of padding.
+    """
+    others = (filled(array, size) for array in (values.owners, values.slots, values.weights))
+    own: Any = filled(index, size, absent), *others
+    return BagRows(*own)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ...algorithms.base import Packaged
+from ...algorithms.learner import Learner
 from ...warehouse.package import read_package
 from ..input.columns import INTERCEPT_KIND, columns_from
 from ..training.packaged.matrix import column_names, starts_of
@@ -28,8 +28,8 @@ def weight_importance(version: Version, engine: Engine) -> pa.Table:
     the weights of a slot's features, in the first table of a model of several; of an algorithm of another package, what that
     has gained by the slot.
     """
-    learns = algorithm_of(version.manifest).learns
-    found = gained(version, learns) if isinstance(learns, Packaged) else weighed(version, engine)
+    learner = algorithm_of(version.manifest).learns.learner
+    found = weighed(version, engine) if learner is None else gained(version, learner)
     slots = [slot for slot in version.manifest.slots if slot.share is None and slot.kind != INTERCEPT_KIND]
     rows = [(slot.name, slot.kind, found.get(slot.name, 0.0)) for slot in slots]
     whole = sum(importance for _, _, importance in rows)
@@ -52,10 +52,10 @@ def weighed(version: Version, engine: Engine) -> dict[str, float]:
     return {names[number]: size / examples for number, size in sizes.items() if number in names}
 
 
-def gained(version: Version, learns: Packaged) -> dict[str, float]:
+def gained(version: Version, learner: Learner) -> dict[str, float]:
     """Return the importance of slots as the package computes it."""
     columns = columns_from(version.manifest)
-    by_column = learns.learner.importance(read_package(version.stored("package")[0]))
+    by_column = learner.importance(read_package(version.stored("package")[0]))
     gains = np.array([by_column.get(name, 0.0) for name in column_names(columns)])
     slots = [slot.name for slot in (*columns.scalar, *columns.offered, *columns.continuous, *columns.vectors)]
     return dict(zip(slots, np.add.reduceat(gains, starts_of(columns)).tolist(), strict=True))

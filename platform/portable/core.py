@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs
-from ...algorithms.inputs import History, SideVectors, Vectors
+from ...algorithms.blocks.bags import BagRows
+from ...algorithms.inputs import SideVectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
 from ..images.layout import RowColumn
@@ -41,8 +42,8 @@ class Core:
     """A function from rows to a version's outputs for examples, before labels are restored.
 
     Inputs, as far as there are any, all as in `Inputs`: `rows` float32[n, width], the first one zeros, then the constant ones;
-    `scalar`, `bag_index`, `bag_example`, `bag_slot`, `bag_weight`, for each group j of sequences `history_j` and `mask_j`,
-    `dense`, standardised, for each slot j of arrays of vectors `vectors_j` and `there_j`, and `weight`.
+    `scalar`, `bag_index`, `bag_example`, `bag_slot`, `bag_weight`, `dense`, standardised, the arrays of each record of a block,
+    as `BlockInputs.named` names them, and `weight`.
 
     Args:
         columns: of rows, all of a version side by side; those of vectors with ids, `OUTPUTS`, in the order of the layout's.
@@ -73,37 +74,31 @@ class Core:
         if interface.of_kind(BAG):
             self.inputs += [CoreInput(f"bag_{name}", ("K",), np.int32) for name in ("index", "example", "slot")]
             self.inputs.append(CoreInput("bag_weight", ("K",), np.float32))
-        for j, group in enumerate(interface.groups):
-            self.inputs.append(CoreInput(f"history_{j}", (len(group), "B", f"L{j}"), np.int32))
-            self.inputs.append(CoreInput(f"mask_{j}", ("B", f"L{j}"), np.bool_))
         if self._numbers:
             self.inputs.append(CoreInput("dense", ("B", self._numbers), np.float32))
-        for j, array in enumerate(interface.vector_arrays):
-            self.inputs.append(CoreInput(f"vectors_{j}", ("B", f"V{j}", array.size), np.float32))
-            self.inputs.append(CoreInput(f"there_{j}", ("B", f"V{j}"), np.bool_))
+        for own in interface.blocks:
+            sizes: dict[str, int | str] = {**own.block.sizes(own.slots), "B": "B", "L": f"L{own.number}"}
+            for name, (axes, dtype) in own.block.arrays.items():
+                self.inputs.append(CoreInput(own.named(name), tuple(sizes[axis] for axis in axes), dtype))
         self.inputs.append(CoreInput("weight", ("B",), np.float32))
 
     def said(self, *arrays: jax.Array) -> list[jax.Array]:
         """Return predictions float32[B, labels], where there are labels, and outputs."""
         given = dict(zip((one.name for one in self.inputs), arrays, strict=True))
         batch, none = given["weight"].shape[0], jnp.zeros(0, jnp.int32)
-        own = 1 + int(self._interface.columns.intercept)  # the first row is zeros
-        index, example, slot = (given.get(f"bag_{name}", none) for name in ("index", "example", "slot"))
+        first = 1 + int(self._interface.columns.intercept)  # the first row is zeros
+        rows, example, slot = (given.get(f"bag_{name}", none) for name in ("index", "example", "slot"))
         inputs = Inputs(
             scalar=given.get("scalar", jnp.zeros((0, batch), jnp.int32)),
-            bag_index=index,
-            bag_example=example,
-            bag_slot=slot,
-            bag_weight=given.get("bag_weight", jnp.zeros(0)),
+            bags=BagRows(rows, example, slot, given.get("bag_weight", jnp.zeros(0))),
             dense=given.get("dense", jnp.zeros((batch, 0))),
-            dense_index=jnp.arange(own, own + self._numbers, dtype=jnp.int32),
+            dense_index=jnp.arange(first, first + self._numbers, dtype=jnp.int32),
             label=jnp.zeros((batch, 0)),
             weight=given["weight"],
-            histories=tuple(History(given[f"history_{j}"], given[f"mask_{j}"]) for j in range(len(self._interface.groups))),
-            vector_arrays=tuple(
-                Vectors(given[f"vectors_{j}"], given[f"there_{j}"]) for j in range(len(self._interface.vector_arrays))
-            ),
         )
+        for own in self._interface.blocks:
+            record = own.block.made({name: given[own.named(name)] for name in own.block.arrays})
+            inputs = inputs.having(own.block, (*inputs.block(own.block), record))
         parameters, offered = {name: jnp.asarray(values) for name, values in self._dense.items()}, None
         sides: list[SideVectors] = []
         for column in self._columns:
@@ -114,7 +109,7 @@ class Core:
             elif column.column == OUTPUTS:
                 sides.append(SideVectors(None, None, values))
             else:
-                offered = Offered(values, jnp.arange(own + self._numbers, 1 + len(self.constants), dtype=jnp.int32))
+                offered = Offered(values, jnp.arange(first + self._numbers, 1 + len(self.constants), dtype=jnp.int32))
         found = say(self._algorithm, parameters, inputs._replace(sides=tuple(sides)), offered)
         return [*([] if found.predictions is None else [found.predictions]), *found.outputs.values()]
 

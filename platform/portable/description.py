@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...algorithms.augments.pairs import SHORT
-from ...algorithms.base import Algorithm, Packaged
+from ...algorithms.base import Algorithm
 from ..images.layout import PAGE
 from ..images.tables import FileOfTables
 from ..input.scaling import Scales, deviation
@@ -36,7 +36,7 @@ def described(
 ) -> dict[str, Any]:
     """Return the entries of model.json about the model itself."""
     manifest, columns, dense = version.manifest, interface.columns, constants.dense.view(np.int64).tolist()
-    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers, *interface.vector_arrays)}
+    kinds = {one.name: one.kind for one in (*interface.features, *interface.numbers, *interface.others)}
     slots: list[dict[str, Any]] = [
         {
             "name": slot.name, "column": slot.column, "field": slot.field, "kind": slot.kind, "input": kinds[slot.name],
@@ -74,7 +74,7 @@ def described(
         ],
         "sums": None if algorithm.sums is None or columns.offered else algorithm.sums._asdict(),
         "pairs": None if learned is None else {**learned, "short": SHORT},
-        "packaged": isinstance(algorithm.learns, Packaged),
+        "packaged": algorithm.learns.learner is not None,
         "transform": manifest.clauses.get("TRANSFORM"),
     }
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import shares
-from ...algorithms.base import Algorithm, Packaged
+from ...algorithms.base import Algorithm
 from ...warehouse.durable import storing
 from ...warehouse.package import read_package
 from ..engines.base import Engine
@@ -96,7 +96,7 @@ class PortableModel:
     @property
     def packaged(self) -> bool:
         """Another package scores with it."""
-        return isinstance(self.algorithm.learns, Packaged)
+        return self.algorithm.learns.learner is not None
 
     @property
     def outputs(self) -> list[tuple[str, int]]:
@@ -151,10 +151,10 @@ class PortableModel:
                 found[f"{name}.weight"] = self.inputs.get(f"{name}.weight", there.astype(np.float32)) * there
                 if self.interface.pairs is not None:
                     found[f"{name}.weight"] *= shares((self.inputs[name] != self.absent).sum(axis=1))[:, None]
-        for group in self.interface.groups:
-            masks = [self.inputs[one.name] != self.absent for one in group]
-            found[f"{group[0].name}.mask"] = np.any(masks, axis=0)
-        return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.vector_arrays)}
+        for own in self.interface.sequences:
+            masks = [self.inputs[one.name] != self.absent for one in own.inputs]
+            found[f"{own.inputs[0].name}.mask"] = np.any(masks, axis=0)
+        return found | {one.name: self.inputs[one.name] for one in (*self.interface.numbers, *self.interface.others)}
 
 
 def unheard(line: str) -> None:
@@ -237,8 +237,8 @@ def write_graph(model: PortableModel, folder: Path, stored: list[StoredRows], ki
     Raises:
         ModelError: it cannot be made, or gives other predictions.
     """
-    if isinstance(model.algorithm.learns, Packaged):
-        kept = model.algorithm.learns.learner.portable(read_package(model.version.stored("package")[0]))
+    if (learner := model.algorithm.learns.learner) is not None:
+        kept = learner.portable(read_package(model.version.stored("package")[0]))
         (folder / kept.file).write_bytes(kept.content)
         return kept.file, None
     rows = stored if kind == ONNX else None

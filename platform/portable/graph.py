@@ -11,7 +11,7 @@ from ...algorithms.augments.pairs import SHORT
 from ..images.layout import PAGE, PLACES, RowsLayout
 from ..input.scaling import LIMIT, Scales, deviation
 from .core import OPSET, Core
-from .interface import BAG, HISTORY, SCALAR, VECTOR, GraphInput, Interface
+from .interface import BAG, SCALAR, VECTOR, BlockInputs, GraphInput, Interface
 
 if TYPE_CHECKING:
     import onnx
@@ -107,7 +107,7 @@ def assemble(
     width, build = core.constants.shape[1], GraphBuilder()
     numbers = dense_inputs(build, interface, scales, core.logarithmic)
     slots = slots_of_rows(build, interface) if rows is None else slots_of_keys(build, interface, absent)
-    inputs = numbers | array_inputs(build, interface) | index_inputs(build, interface, slots, core, rows)
+    inputs = numbers | block_inputs(build, interface) | index_inputs(build, interface, slots, core, rows)
     for name, value in inputs.items():
         build.add("Identity", value, output=f"core/{name}")
     before = len(build.nodes)
@@ -139,16 +139,16 @@ def declared(interface: Interface, width: int) -> list[Any]:
         found.append(helper.make_tensor_value_info(name, kind, ["batch", *shape]))
 
     for one in interface.features if not (width and interface.pairs) else interface.of_kind(BAG):
-        axes = {SCALAR: [], BAG: [f"{one.name}.values"], HISTORY: [f"length_{one.group}"]}[one.kind]
+        axes = {SCALAR: [], BAG: [f"{one.name}.values"]}.get(one.kind, [one.axis])
         add(one.name, key, *axes, *rows)
         if one.name in interface.weighted or (width and one.kind == BAG):
             add(f"{one.name}.weight", TensorProto.FLOAT, *axes)
-    for place, group in enumerate(interface.groups if width else []):
-        add(f"{group[0].name}.mask", TensorProto.BOOL, f"length_{place}")
+    for own in interface.sequences if width else []:
+        add(f"{own.inputs[0].name}.mask", TensorProto.BOOL, own.inputs[0].axis)
     for number in interface.numbers:
         add(number.name, TensorProto.FLOAT, *([number.size] if number.kind == VECTOR else []))
-    for array in interface.vector_arrays:
-        add(array.name, TensorProto.FLOAT, f"{array.name}.length", array.size)
+    for other in interface.others:
+        add(other.name, TensorProto.FLOAT, other.axis, *([other.size] if other.size else []))
     return found
 
 
@@ -176,14 +176,13 @@ def dense_inputs(build: GraphBuilder, interface: Interface, scales: Scales, loga
     return {"dense": build.add("Concat", *parts, axis=1)}
 
 
-def array_inputs(build: GraphBuilder, interface: Interface) -> dict[str, str]:
-    """Add the vectors of arrays, zeros for those that are not there, and which are."""
-    found, zero = {}, build.constant(0.0, np.float32)
-    for j, array in enumerate(interface.vector_arrays):
-        nothing = unknown(build, array.name)
-        found[f"vectors_{j}"] = build.add("Where", nothing, zero, array.name)
-        there = build.cast(build.add("Not", nothing), "INT8")
-        found[f"there_{j}"] = build.cast(build.add("ReduceMax", there, build.constant([2]), keepdims=0), "BOOL")
+def block_inputs(build: GraphBuilder, interface: Interface) -> dict[str, str]:
+    """Add the arrays of blocks whose values have no rows."""
+    found = dict[str, str]()
+    for own in interface.blocks:
+        if not own.block.rows:
+            (one,) = own.inputs
+            found |= {own.named(name): value for name, value in own.block.graph(build, one.name).items()}
     return found
 
 
@@ -198,7 +197,7 @@ class SlotNames(NamedTuple):
     Attributes:
         laid: of each input of features of the core, its keys, or its rows.
         weights: of each slot of several keys.
-        masks: of each group of sequences.
+        masks: of each record of a block whose values have rows.
     """
 
     laid: dict[str, str]
@@ -212,7 +211,7 @@ def slots_of_rows(build: GraphBuilder, interface: Interface) -> SlotNames:
     return SlotNames(
         laid_slots(build, interface, bags),
         [f"{name}.weight" for name in bags],
-        [f"{group[0].name}.mask" for group in interface.groups],
+        [f"{own.inputs[0].name}.mask" for own in interface.sequences],
     )
 
 
@@ -228,8 +227,8 @@ def slots_of_keys(build: GraphBuilder, interface: Interface, absent: int) -> Slo
             there = build.add("Mul", there, build.add("Sqrt", build.add("Div", short, build.add("Max", length, short))))
         weights.append(build.add("Mul", there, f"{bag.name}.weight") if bag.name in interface.weighted else there)
     laid = laid_slots(build, interface, bags)
-    for j, _ in enumerate(interface.groups):
-        there = build.cast(build.add("Not", build.add("Equal", laid[f"history_{j}"], nothing)), "INT8")
+    for own in interface.sequences:
+        there = build.cast(build.add("Not", build.add("Equal", laid[rows_named(own)], nothing)), "INT8")
         masks.append(build.cast(build.add("ReduceMax", there, build.constant([0]), keepdims=0), "BOOL"))
     return SlotNames(laid, weights, masks)
 
@@ -243,7 +242,12 @@ def laid_slots(build: GraphBuilder, interface: Interface, bags: Sequence[str]) -
     if scalars := interface.of_kind(SCALAR):
         found["scalar"] = stacked(build, [one.name for one in scalars])
     found |= {f"bag_{i}": name for i, name in enumerate(bags)}
-    return found | {f"history_{j}": stacked(build, [one.name for one in group]) for j, group in enumerate(interface.groups)}
+    return found | {rows_named(own): stacked(build, [one.name for one in own.inputs]) for own in interface.sequences}
+
+
+def rows_named(own: BlockInputs) -> str:
+    """Return the name of the rows of a block whose values have rows, its first array."""
+    return own.named(next(iter(own.block.arrays)))
 
 
 def index_inputs(
@@ -265,7 +269,7 @@ def index_inputs(
         keys = build.add("Concat", *every, axis=0)
         looked = [lookup(build, one, keys, number) for number, one in enumerate(stored)]
         rows.append(build.add("Concat", *looked, axis=1))
-    first = (*interface.of_kind(BAG), *interface.features, *interface.numbers, *interface.vector_arrays)[0].name
+    first = (*interface.of_kind(BAG), *interface.features, *interface.numbers, *interface.others)[0].name
     batch = build.add("Shape", first, start=0, end=1)
     found = {
         "rows": build.add("Concat", *rows, axis=0),
@@ -287,8 +291,8 @@ def index_inputs(
         parts["slot"].append(build.flat(build.add("Expand", build.constant([[i]], np.int32), shape)))
         parts["weight"].append(build.flat(weight))
     found |= {f"bag_{name}": build.add("Concat", *values, axis=0) for name, values in parts.items() if values}
-    for j, mask in enumerate(slots.masks):
-        found |= {f"history_{j}": index[f"history_{j}"], f"mask_{j}": mask}
+    for own, mask in zip(interface.sequences, slots.masks, strict=True):
+        found |= {rows_named(own): index[rows_named(own)], own.named("mask"): mask}
     return found
 
 

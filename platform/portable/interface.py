@@ -10,17 +10,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import Pairs, pair_keys, pairs_of
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm
+from ...algorithms.blocks.base import SlotBlock
 from ...algorithms.chunk import Chunk
 from ..errors import ModelError
 from ..input.columns import Columns
 from ..input.encode import encode
+from ..input.slot import Slot
 from ..input.vocabulary import ABSENT
 from ..ps.messages import Keys
 
-SCALAR, BAG, HISTORY = "key", "keys", "sequence"
+SCALAR, BAG = "key", "keys"
 OUTPUTS = "outputs"  # a column of rows: what the network over vectors with ids makes of them
-CONTINUOUS, VECTOR, VECTORS = "number", "vector", "vectors"
+CONTINUOUS, VECTOR = "number", "vector"
 INSIDE = ("xpsql/", "core/")  # what names within graphs begin with
 
 Arrays = dict[str, NDArray[Any]]
@@ -30,14 +32,33 @@ class GraphInput(NamedTuple):
     """An input of a graph.
 
     Attributes:
-        kind: a key for each example, keys, a sequence of them, a number, a vector of `size`, or any number of such vectors.
-        group: of sequences, which ones are aligned.
+        kind: a key for each example, keys, a number, a vector of `size`, or as its block says.
+        axis: of a block, the name of the axis of an example's elements.
     """
 
     name: str
     kind: str
     size: int = 0
-    group: int = 0
+    axis: str = ""
+
+
+class BlockInputs(NamedTuple):
+    """The inputs of a record of a block.
+
+    Attributes:
+        number: of the record among all of the graph.
+        slots: as the layout has them.
+        inputs: one for each slot.
+    """
+
+    block: SlotBlock[Any, Any, Any]
+    number: int
+    slots: Any
+    inputs: tuple[GraphInput, ...]
+
+    def named(self, array: str) -> str:
+        """Return the name of one of the block's arrays in the core's graph."""
+        return f"{self.block.name}_{self.number}_{array}"
 
 
 class Interface:
@@ -48,9 +69,9 @@ class Interface:
         algorithm: of the version.
 
     Attributes:
-        features: inputs of keys: one for each example first, then several, then sequences by their groups.
+        features: inputs of keys: one for each example first, then several, then those of blocks.
         numbers: inputs of numbers and vectors, in the order of `Inputs.dense`.
-        vector_arrays: inputs of arrays of vectors.
+        blocks: inputs of each record of a block; none where an item and a history are learned as pairs.
         weighted: the names of inputs with several keys that also have weights, `<name>.weight`.
         pairs: an item and a history that are learned as pairs; None of most.
 
@@ -59,8 +80,7 @@ class Interface:
     """
 
     def __init__(self, columns: Columns, algorithm: Algorithm) -> None:
-        augments = algorithm.learns.augment if isinstance(algorithm.learns, Online) else ()
-        changing = [augment for augment in augments if augment.scores]
+        changing = [augment for augment in algorithm.learns.augment if augment.scores]
         if columns.pairs:
             raise ModelError(
                 "The model makes pairs of items beside its slots, which exports for other programs do not have. Serve it by "
@@ -70,18 +90,21 @@ class Interface:
             raise ModelError("The algorithm changes rows before it scores them, which exports for other programs do not know.")
         self.pairs = next(iter(pairs_of(algorithm.learns)), None)
         self.columns = columns
-        histories = [
-            GraphInput(slot.name, HISTORY, slot.length, number)
-            for number, group in enumerate(columns.groups)
-            for slot, _ in group
-        ]
+        layouts = (slots for _, records in columns.layout.blocks for slots in records)
+        placed = ((block, record) for block, records in columns.blocks for record in records)
+        blocks: tuple[BlockInputs, ...] = tuple(
+            BlockInputs(block, number, next(layouts), tuple(graph_input(block, number, slot) for slot, _ in record))
+            for number, (block, record) in enumerate(placed)
+        )
+        self.blocks = blocks if self.pairs is None else ()
+        sequences = (one for own in blocks if own.block.rows for one in own.inputs)
+        self.others = tuple(one for own in blocks if not own.block.rows for one in own.inputs)
         scalar = [GraphInput(slot.name, SCALAR) for slot in columns.scalar]
         bags = [GraphInput(slot.name, BAG) for slot in columns.bags]
-        self.features: tuple[GraphInput, ...] = (*scalar, *bags, *histories)
+        self.features: tuple[GraphInput, ...] = (*scalar, *bags, *sequences)
         self.weighted = frozenset(slot.name for slot in columns.bags if slot in columns.raw)
         numbers = [GraphInput(slot.name, CONTINUOUS) for slot in columns.continuous]
         self.numbers = (*numbers, *(GraphInput(slot.name, VECTOR, slot.dim) for slot in columns.vectors))
-        self.vector_arrays = tuple(GraphInput(slot.name, VECTORS, slot.dim) for slot in columns.vector_arrays)
 
     def of_kind(self, kind: str) -> list[GraphInput]:
         """Return the inputs of keys of a kind; where an item and a history are learned as pairs, only inputs of pairs."""
@@ -97,12 +120,13 @@ class Interface:
             ModelError: names both.
         """
         others = dict.fromkeys(outputs, "a prediction")
-        for one in (*self.features, *self.numbers, *self.vector_arrays):
+        for one in (*self.features, *self.numbers, *self.others):
             if one.kind == BAG:
                 others[f"{one.name}.weight"] = f"the weights of {one.name}"
-            elif one.kind == HISTORY:
-                others[f"{one.name}.mask"] = f"the mask of {one.name}"
-        for one in (*self.features, *self.numbers, *self.vector_arrays):
+        for own in self.blocks:
+            if own.block.rows:
+                others[f"{own.inputs[0].name}.mask"] = f"the mask of {own.inputs[0].name}"
+        for one in (*self.features, *self.numbers, *self.others):
             of = "what is inside it" if one.name.startswith(INSIDE) else others.get(one.name)
             if of is not None:
                 raise ModelError(
@@ -111,10 +135,9 @@ class Interface:
                 )
 
     @property
-    def groups(self) -> list[list[GraphInput]]:
-        """The sequences, by their groups."""
-        histories = self.of_kind(HISTORY)
-        return [[one for one in histories if one.group == group] for group in range(len(self.columns.groups))]
+    def sequences(self) -> list[BlockInputs]:
+        """The records of blocks whose values have rows."""
+        return [own for own in self.blocks if own.block.rows]
 
     def arrays(self, chunk: Chunk, absent: int) -> Arrays:
         """Return the inputs of a graph over keys for encoded rows.
@@ -130,16 +153,16 @@ class Interface:
             found[slot.name] = padded(keys[bag.codes], bag.offsets, absent)
             if slot.name in self.weighted:
                 found[f"{slot.name}.weight"] = padded(bag.weights, bag.offsets, 0)
-        for group, history in zip(self.columns.groups, chunk.histories, strict=True):
-            for (slot, _), codes in zip(group, history.codes, strict=True):
-                found[slot.name] = padded(keys[codes], history.offsets, absent)
+        for block, records in self.columns.blocks:
+            for record, own in zip(records, chunk.block(block), strict=True):
+                for (slot, _), (values, offsets) in zip(record, own.cells(), strict=True):
+                    rest = (keys[values], absent) if block.rows else (values, np.nan)
+                    found[slot.name] = padded(rest[0], offsets, rest[1])
         at = 0
         for number in self.numbers:
             lines = chunk.dense[at : at + max(number.size, 1)]
             found[number.name] = np.ascontiguousarray(lines.T if number.kind == VECTOR else lines[0])
             at += len(lines)
-        for one, array in zip(self.vector_arrays, chunk.vector_arrays, strict=True):
-            found[one.name] = padded(array.values, array.offsets, np.nan)
         return found
 
     def row_keys(self, arrays: Mapping[str, NDArray[Any]], absent: int) -> Arrays:
@@ -151,6 +174,11 @@ class Interface:
         had = arrays[bag.name]
         pairs = pair_keys(item.view(np.uint64), had.view(np.uint64)).view(np.int64)
         return {bag.name: np.where((item != had) & (item != absent) & (had != absent), pairs, absent)}
+
+
+def graph_input(block: SlotBlock[Any, Any, Any], number: int, slot: Slot) -> GraphInput:
+    """Return the input of a slot of a block."""
+    return GraphInput(slot.name, block.words, slot.dim, f"length_{number}" if block.aligned else f"{slot.name}.length")
 
 
 def padded(values: NDArray[Any], offsets: NDArray[np.int64], rest: float) -> NDArray[Any]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Packaged
+from ...algorithms.base import Algorithm
+from ...algorithms.learner import Learner
 from ...warehouse.package import read_package
 from ..input.batches import Batch
 from ..input.columns import Columns
@@ -60,8 +61,8 @@ def attribution(
     version: Version, algorithm: Algorithm, columns: Columns, pull: Callable[[Keys, int], Pulled], scales: Scales
 ) -> Attribute:
     """Return a function that attributes the scores of a version with labels, batch by batch."""
-    if isinstance(algorithm.learns, Packaged):
-        return by_package(version, algorithm.learns, columns, pull)
+    if (learner := algorithm.learns.learner) is not None:
+        return by_package(version, learner, columns, pull)
     return by_gradients(algorithm, columns, pull, scales)
 
 
@@ -109,9 +110,9 @@ def restored(found: Attributed, scales: Scales) -> Attributed:
     return Attributed(found.baseline * unit + mean, found.score * unit + mean, found.by_slot * unit[:, None])
 
 
-def by_package(version: Version, learns: Packaged, columns: Columns, pull: Callable[[Keys, int], Pulled]) -> Attribute:
+def by_package(version: Version, learner: Learner, columns: Columns, pull: Callable[[Keys, int], Pulled]) -> Attribute:
     """Ask the package that has learned the model; its columns that are elements of one vector are a slot."""
-    contributions = learns.learner.contributions(read_package(version.stored("package")[0]))
+    contributions = learner.contributions(read_package(version.stored("package")[0]))
     names = column_names(columns)
     starts = starts_of(columns)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.base import Algorithm, Inputs, Packaged, Parameters
+from ...algorithms.base import Algorithm, Inputs, Parameters
 from ...algorithms.further import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.package import read_package
@@ -51,14 +51,16 @@ class AlgorithmScorer(Scorer):
         prepare_jax()
         super().__init__(version, pull, sizes)
         algorithm, columns = algorithm_of(version.manifest), self._columns
-        learns = algorithm.learns
+        learner = algorithm.learns.learner
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
-        self.shares = sizes is not None and sizes.shares and algorithm.traits.compact and bool(columns.groups)
-        self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.traits.logarithmic
+        self.shares = (
+            sizes is not None and sizes.shares and algorithm.traits.compact and any(block.once for block, _ in columns.blocks)
+        )
+        self.compiles, self.logarithmic = learner is None, algorithm.traits.logarithmic
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
-        if isinstance(learns, Packaged):
-            self._score = self._by_package(learns.learner.load(read_package(version.stored("package")[0])))
+        if learner is not None:
+            self._score = self._by_package(learner.load(read_package(version.stored("package")[0])))
         else:
             self._score = self._by_rows(algorithm)
 
@@ -95,28 +97,7 @@ class AlgorithmScorer(Scorer):
             row: any row, as `predict` takes it.
         """
         like = self._encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
-        codes, group, histories = np.zeros(shape.values, np.int32), None, shape.batch
-        if like.group is not None:
-            group, histories = like.group._replace(owner=np.zeros(shape.batch, np.int32)), like.group.scalar.shape[1]
-        self._say(
-            like._replace(
-                keys=np.empty(0, np.uint64),
-                size=shape.features,
-                scalar=np.zeros((len(like.scalar), shape.batch), np.int32),
-                bag_index=codes,
-                bag_example=codes,
-                bag_slot=codes,
-                bag_weight=np.zeros(shape.values, np.float32),
-                dense=np.full((len(like.dense), 1), np.nan, np.float32),
-                dense_index=np.zeros_like(like.dense_index),
-                offered_index=np.zeros_like(like.offered_index),
-                label=np.zeros((len(like.label), shape.batch), np.float32),
-                weight=np.zeros(shape.batch, np.float32),
-                histories=tuple(one.empty(histories) for one in like.histories),
-                group=group,
-                vector_arrays=tuple(one.empty(shape.batch) for one in like.vector_arrays),
-            )
-        )
+        self._say(like.empty(shape.batch, shape.features, shape.values))
 
     def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:
         names = column_names(self._columns)

@@ -144,7 +144,8 @@ class Permutation:
 
 def units_of(columns: Columns) -> list[Unit]:
     """Return the units that are permuted together, in the order of the query."""
-    groups = {slot.name: number for number, group in enumerate(columns.groups) for slot, _ in group}
+    aligned = (record for block, records in columns.blocks if block.aligned for record in records)
+    groups = {slot.name: number for number, record in enumerate(aligned) for slot, _ in record}
     found: dict[object, list[tuple[str, str]]] = {}
     for slot in columns.slots:
         if not slot.members:  # crosses are permuted with their members

@@ -7,7 +7,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -232,10 +232,23 @@ class SumsScorer(Scorer):
         sums, columns = self.sums, self._columns
         dense, rows = scale(batch.dense, self.scales.slots, len(batch.weight)), self._pull(batch.keys, batch.size).weights
         vectors = None if sums.vectors is None else rows[sums.vectors]
-        bag = (batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight, len(columns.bags))
+        bags: Any = batch.bags
+        rows_of, example, slot, weight = bags
         numbers = (dense, batch.dense_index, self._dense_slots)
         how = (sums.link, sums.pooling, sums.fields)
-        found = score_sums(rows[sums.weights], vectors, batch.scalar, columns.intercept, *bag, *numbers, *how)
+        found = score_sums(
+            rows[sums.weights],
+            vectors,
+            batch.scalar,
+            columns.intercept,
+            rows_of,
+            example,
+            slot,
+            weight,
+            len(columns.bags),
+            *numbers,
+            *how,
+        )
         return Said(self.scales.restored(found[: batch.examples]), {})
 
 

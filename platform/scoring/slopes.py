@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from ...algorithms.augments.pairs import pairs_of
 from ...algorithms.base import Algorithm, Inputs, Layout
+from ...algorithms.blocks.base import Blocks, beside, each, every
 from ...algorithms.layers.lookups import taken
 from ..input.offered import Offered
 from ..training.online.step import KEPT, complete
@@ -23,15 +24,13 @@ class Presence(NamedTuple):
         scalar: float32[num_scalar, batch], without the intercept.
         bag: float32[num_values].
         dense: float32[batch, num_dense].
-        histories: one float32[fields, batch, L] for each group of sequences.
-        vector_arrays: one float32[batch, L] for each slot of arrays of vectors.
+        blocks: for each record of a block an array of the shape that its `present` gives.
     """
 
     scalar: jax.Array
     bag: jax.Array
     dense: jax.Array
-    histories: tuple[jax.Array, ...]
-    vector_arrays: tuple[jax.Array, ...]
+    blocks: Blocks
 
 
 class Slopes(NamedTuple):
@@ -71,20 +70,20 @@ def slopes(
         alone = alone._replace(statistics=taken(inputs.statistics, rows))
 
     def scores(there: Presence) -> jax.Array:
-        shares = [there.scalar, jnp.ones_like(inputs.scalar[len(layout.scalar) :], jnp.float32), there.bag, *there.histories]
+        shares = [there.scalar, jnp.ones_like(inputs.scalar[len(layout.scalar) :], jnp.float32), there.bag]
+        shares += [share for one, share in beside(inputs.blocks, there.blocks) if one.rows is not None]
         shares.append(jnp.ones(len(inputs.dense_index), jnp.float32))  # of a number the value is there, or is not
         scale = jnp.concatenate([share.reshape(-1) for share in shares])[:, None]
-        scaled = {name: values * scale for name, values in tables.items()}
-        arrays = zip(inputs.vector_arrays, there.vector_arrays, strict=True)
-        vectors = tuple(one._replace(values=one.values * share[:, :, None]) for one, share in arrays)
-        seen = alone._replace(dense=inputs.dense * there.dense, vector_arrays=vectors)
-        found: jax.Array = algorithm.scores({**parameters, **scaled}, seen)
+        rows_of = {name: values * scale for name, values in tables.items()}
+        scaled = each(alone.blocks, there.blocks, lambda one, share: one.scaled(share))
+        seen = alone._replace(dense=inputs.dense * there.dense, blocks=scaled)
+        found: jax.Array = algorithm.scores({**parameters, **rows_of}, seen)
         return found
 
     found, backward = jax.vjp(scores, everywhere(presence, inputs, layout))
     labels = jnp.eye(found.shape[1], dtype=found.dtype)
     bags = [*range(len(layout.bags)), *(pairs.history for pairs in pairs_of(algorithm.learns) if pairs.beside)]
-    owned = inputs._replace(bag_slot=jnp.array(bags, jnp.int32)[inputs.bag_slot]) if bags else inputs
+    owned = inputs._replace(bags=inputs.bags._replace(slot=jnp.array(bags, jnp.int32)[inputs.bags.slot])) if bags else inputs
     by_label = [by_slot(backward(jnp.broadcast_to(label, found.shape))[0], owned, layout) for label in labels]
     return Slopes(found, jnp.stack(by_label, axis=1))
 
@@ -92,18 +91,20 @@ def slopes(
 def apart(inputs: Inputs) -> tuple[jax.Array, Inputs]:
     """Return the inputs with a row of its own for each feature of each example, and which of the rows each of those is.
 
-    Rows are of categorical slots and the intercept, of multi-valued slots, of histories, and of numbers, one after the other.
+    Rows are of categorical slots and the intercept, of multi-valued slots, of blocks, and of numbers, one after the other.
     """
-    index = [jnp.asarray(inputs.scalar), inputs.bag_index, *(history.rows for history in inputs.histories), inputs.dense_index]
+    records = [one.rows for own in inputs.blocks.values() for one in own if one.rows is not None]
+    index = [jnp.asarray(inputs.scalar), inputs.bags.rows, *records, inputs.dense_index]
     ends, numbered = 0, []
     for rows in index:
         numbered.append(jnp.arange(ends, ends + rows.size, dtype=jnp.int32).reshape(rows.shape))
         ends += rows.size
-    scalar, bag, *histories, dense = numbered
+    scalar, bag, *of_records, dense = numbered
+    left = iter(of_records)
     alone = inputs._replace(
         scalar=scalar,
-        bag_index=bag,
-        histories=tuple(history._replace(rows=rows) for history, rows in zip(inputs.histories, histories, strict=True)),
+        bags=inputs.bags._replace(rows=bag),
+        blocks=every(inputs.blocks, lambda one: one if one.rows is None else one.with_rows(next(left))),
         dense_index=dense,
     )
     return jnp.concatenate([rows.reshape(-1) for rows in index]), alone
@@ -116,9 +117,8 @@ def everywhere(presence: jax.Array, inputs: Inputs, layout: Layout) -> Presence:
         return jnp.full(shape, presence, jnp.float32)
 
     scalar = full((len(layout.scalar), inputs.scalar.shape[1]))
-    histories = tuple(full(history.rows.shape) for history in inputs.histories)
-    arrays = tuple(full(one.mask.shape) for one in inputs.vector_arrays)
-    return Presence(scalar, full(inputs.bag_index.shape), full(inputs.dense.shape), histories, arrays)
+    blocks = every(inputs.blocks, lambda one: full(one.present()))
+    return Presence(scalar, full(inputs.bags.rows.shape), full(inputs.dense.shape), blocks)
 
 
 def by_slot(found: Presence, inputs: Inputs, layout: Layout) -> jax.Array:
@@ -126,12 +126,11 @@ def by_slot(found: Presence, inputs: Inputs, layout: Layout) -> jax.Array:
     batch, bags, numbers = len(inputs.weight), len(layout.bags), len(layout.continuous)
     parts = [found.scalar.T]
     if bags:
-        cell = inputs.bag_example * bags + inputs.bag_slot
+        cell = inputs.bags.example * bags + inputs.bags.slot
         parts.append(jax.ops.segment_sum(found.bag, cell, num_segments=batch * bags).reshape(batch, bags))
     parts.append(found.dense[:, :numbers])
     for _, elements in layout.vectors:
         parts.append(found.dense[:, numbers : numbers + elements].sum(axis=1, keepdims=True))
         numbers += elements
-    parts += [history.sum(axis=2).T for history in found.histories]
-    parts += [array.sum(axis=1, keepdims=True) for array in found.vector_arrays]
+    parts += [one.by_slot(share) for one, share in beside(inputs.blocks, found.blocks)]
     return jnp.concatenate(parts, axis=1)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.blocks.base import Cells
 from ..input.columns import Columns
 from ..input.encode import encode
+from ..input.slot import Slot
 from ..input.vocabulary import ABSENT, shown_keys
 
 KEYS = pa.map_(pa.string(), pa.list_(pa.int64()))
@@ -29,23 +33,26 @@ def keys_of(table: pa.Table, columns: Columns) -> pa.MapArray:
         by_slot[slot.name] = lists(shown_keys(keys[codes[there]], slot), there.astype(np.int32))
     for slot, bag in zip(columns.bags, chunk.bags, strict=True):
         by_slot[slot.name] = lists(shown_keys(keys[bag.codes], slot), np.diff(bag.offsets))
-    for group, history in zip(columns.groups, chunk.histories, strict=True):
-        row = np.repeat(np.arange(rows), np.diff(history.offsets))
-        for (slot, _), codes in zip(group, history.codes, strict=True):
-            there = codes != ABSENT
-            by_slot[slot.name] = lists(shown_keys(keys[codes[there]], slot), np.bincount(row[there], minlength=rows))
+    for block, records in columns.blocks:
+        for record, own in zip(records, chunk.block(block), strict=True):
+            for (slot, _), cells in zip(record, own.cells(), strict=True):
+                by_slot[slot.name] = cells_of(cells, keys, slot)
     at = 0
     for slot in (*columns.continuous, *columns.vectors):
         lines = chunk.dense[at : at + (slot.dim or 1)].T
         there = ~np.isnan(lines)
         by_slot[slot.name] = lists(bits(lines[there]), there.sum(axis=1))
         at += slot.dim or 1
-    for slot, array in zip(columns.vector_arrays, chunk.vector_arrays, strict=True):
-        row = np.repeat(np.arange(rows), np.diff(array.offsets) * slot.dim)
-        values = array.values.reshape(-1)
-        there = ~np.isnan(values)
-        by_slot[slot.name] = lists(bits(values[there]), np.bincount(row[there], minlength=rows))
     return mapped({slot.name: by_slot[slot.name] for slot in columns.slots}, rows)
+
+
+def cells_of(cells: Cells, keys: NDArray[np.int64], slot: Slot) -> pa.ListArray:
+    """Return the keys, or the bits, of the values of a block's slot that are there."""
+    rows, features = len(cells.offsets) - 1, cells.values.dtype == np.int32
+    there = cells.values != ABSENT if features else ~np.isnan(cells.values)
+    each_has = np.diff(cells.offsets) * math.prod(cells.values.shape[1:])
+    row, found = np.repeat(np.arange(rows), each_has)[there.reshape(-1)], cells.values[there]
+    return lists(shown_keys(keys[found], slot) if features else bits(found), np.bincount(row, minlength=rows))
 
 
 def bits(values: NDArray[np.float32]) -> NDArray[np.int64]:

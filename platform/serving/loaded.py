@@ -65,7 +65,8 @@ def most_features(columns: Columns, batch: int, histories: int, values: int) -> 
         histories: how many distinct ones it has.
         values: of multi-valued slots.
     """
-    elements = sum(slot.length for group in columns.groups for slot, _ in group)
+    sequences = (record for block, records in columns.blocks if block.rows for record in records)
+    elements = sum(slot.length for record in sequences for slot, _ in record)
     fixed = sum(max(slot.dim, 1) for slot in columns.slots) + len(columns.offered) + 1
     return rung(batch * (len(columns.scalar) + columns.intercept) + histories * elements + fixed + values)
 

@@ -15,11 +15,11 @@ from ..input.batches import Batch
 from ..input.columns import INTERCEPT, Columns
 from ..input.kinds import kind_named
 from ..input.kinds.continuous import on_logarithms
+from ..input.runs import Values, bag_rows
 from ..input.scaling import Scales, deviation
 from ..ps._native import RowEncoder, RowScorer
 from ..ps.compiled.aligned import filled
 from ..ps.keys import slot_seed
-from ..ps.messages import BatchId
 from ..scoring.scorer import Padding
 from .inputs import Input
 
@@ -101,27 +101,10 @@ class RowBatches:
         if self._logarithms:
             dense[: self._logarithms] = on_logarithms(dense[: self._logarithms])
         m, ladders = len(keys), self._sizes.ladders(size)
-        values, none = ladders.values.size(len(index)) if self._bags else 0, np.zeros(m, np.uint32)
-        return Batch(
-            id=BatchId(),
-            examples=rows,
-            keys=keys,
-            slots=none.astype(np.uint16),
-            counts=none,
-            clicks=none,
-            size=ladders.rows.size(m + 1),
-            scalar=scalar.reshape(self._lines, size),
-            bag_index=filled(index, values, m),
-            bag_example=filled(example, values),
-            bag_slot=filled(slot, values),
-            bag_weight=filled(weight, values),
-            dense=dense,
-            dense_index=dense_index,
-            offered_index=np.empty(0, np.int32),
-            label=np.zeros((0, size), np.float32),
-            weight=filled(np.ones(rows, np.float32), size),
-            time_seconds=0,
-        )
+        bags = bag_rows(index, Values(index, example, slot, weight), ladders.values.size(len(index)) if self._bags else 0, m)
+        weights, label = filled(np.ones(rows, np.float32), size), np.zeros((0, size), np.float32)
+        lines = scalar.reshape(self._lines, size)
+        return Batch(rows, keys, ladders.rows.size(m + 1), lines, bags, dense, dense_index, label, weights)
 
 
 def element_of(kind: pa.DataType) -> pa.DataType:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...algorithms.base import Packaged
 from ...algorithms.late import shown
 from ...warehouse import entries
 from ...warehouse.manifest import Manifest
@@ -121,14 +120,14 @@ def nothing_learned(prepared: Prepared, held: SavedShards, metrics: Metrics) -> 
     """Return a warning that the rows had nothing to learn from; None where they had."""
     columns, algorithm = prepared.columns, prepared.recipe.algorithm
     slots = ", ".join(slot.name for slot in columns.slots)
-    if prepared.parent is not None or not metrics.examples or isinstance(algorithm.learns, Packaged):
+    if prepared.parent is not None or not metrics.examples or algorithm.learns.learner is not None:
         return None
     if not columns.labels and metrics.as_dict()["mae"] == 0:
         return (
             "Nothing was learned: no row has two values or more of a slot that belong together. Check how the query makes the "
             f"arrays of {slots}."
         )
-    if held.saved.rows <= (algorithm.intercept is not None) and not columns.vector_arrays:
+    if held.saved.rows <= (algorithm.intercept is not None) and all(block.rows for block, _ in columns.blocks):
         return (
             f"Nothing was learned of {slots}: no row has a value that is not NULL, and all are predicted alike. Check how the "
             "query computes them."

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...algorithms.blocks.histories import HISTORIES
 from ...algorithms.chunk import Chunk
 from ...warehouse.entries import Split
 from ..engines.base import Scan
@@ -85,8 +86,8 @@ def used(chunk: Chunk, rows: int) -> NDArray[np.bool_]:
     """Return which features of a chunk its first rows have."""
     found = np.zeros(len(chunk.keys) + 1, bool)  # the last place is of what is absent, -1
     bags = (bag.codes[: bag.offsets[rows]] for bag in chunk.bags)
-    histories = (group.codes[:, : group.offsets[rows]] for group in chunk.histories)
-    for codes in (chunk.scalar[:, :rows], *bags, *histories, chunk.dense_codes, chunk.offered_codes):
+    others = (one.features(0, rows)[0] for records in chunk.blocks.values() for one in records)
+    for codes in (chunk.scalar[:, :rows], *bags, *others, chunk.dense_codes, chunk.offered_codes):
         found[codes] = True
     return found[:-1]
 
@@ -105,7 +106,7 @@ def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder:
         runs = encoder.compacted(encoder.scored(table)).runs
         if runs is None:
             return None
-        sequences = sum(len(columns.groups[number]) for number in runs.histories)
+        sequences = sum(len(columns.records(HISTORIES)[number]) for number in runs.histories)
         slots = sum(runs.lines[: len(columns.scalar)]) + len(runs.bags) + sequences
         if not slots:  # the intercept alone
             return None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ...algorithms.augments.pairs import pairs_of
-from ...algorithms.base import Algorithm, Layout, Online, Sums
+from ...algorithms.base import Algorithm, Layout, Sums
 from ...algorithms.late import with_late_labels
 from ...algorithms.pools import with_pools
 from ...algorithms.side_vectors import with_sides
@@ -157,7 +157,7 @@ def check_crosses(plan: Plan, columns: Columns) -> None:
     if not columns.crosses:
         return
     learns = planned(plan, columns.layout).learns
-    if isinstance(learns, Online) and learns.augment:
+    if learns.augment:
         name = plan.algorithm.name
         message = f"{CROSS} combines the slots of a row, and {name} makes rows of its own. Leave it out."
         raise StatementError(message, subject=CROSS)
@@ -289,7 +289,7 @@ def sums_of_scores(algorithm: Algorithm, columns: Columns) -> Sums | None:
 
 def scores_augmented(algorithm: Algorithm) -> bool:
     """Return whether examples are changed before they are scored."""
-    return isinstance(algorithm.learns, Online) and any(augment.scores for augment in algorithm.learns.augment)
+    return any(augment.scores for augment in algorithm.learns.augment)
 
 
 def planned(plan: Plan, layout: Layout) -> Algorithm:

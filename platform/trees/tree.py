@@ -10,7 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augment import Augment, Draw, Prepare
-from ...algorithms.chunk import ABSENT, Chunk, Codes, Histories, Keys
+from ...algorithms.blocks.histories import HISTORIES, Histories
+from ...algorithms.chunk import ABSENT, Chunk, Codes, Keys
 from ...algorithms.inputs import Layout
 from ...algorithms.trees import TreeSearch, drawn_nodes
 from ..ps.keys import feature_keys
@@ -120,7 +121,7 @@ class TreeNodes(Augment):
             weight = np.where(known[start:stop], piece.weight, np.float32(0))
             own: dict[str, Any] = {"keys": further.keys, "slots": further.slots, "sides": further.sides}
             own |= {"weight": weight, "drawn": sampler.draw}
-            return piece._replace(histories=(*piece.histories, group), **own)
+            return piece._replace(**own).having(HISTORIES, (*piece.block(HISTORIES), group))
 
         return prepared
 

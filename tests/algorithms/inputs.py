@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xpsql.algorithms.base import Inputs, Layout
+from xpsql.algorithms.blocks.bags import BagRows
 
 NUM_ROWS, BATCH = 20, 4
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price",), (("picture", 2),))
@@ -27,17 +28,16 @@ def random_inputs(intercept: bool = True) -> Inputs:
     return Inputs(
         *(
             np.vstack(lines).astype(np.int32),
-            random.integers(10, 14, 6).astype(np.int32),
-            np.array([0, 0, 1, 3, 3, 3], np.int32),
-            np.array([0, 0, 1, 1, 0, 1], np.int32),
-            random.random(6).astype(np.float32),
+            BagRows(
+                random.integers(10, 14, 6).astype(np.int32),
+                np.array([0, 0, 1, 3, 3, 3], np.int32),
+                np.array([0, 0, 1, 1, 0, 1], np.int32),
+                random.random(6).astype(np.float32),
+            ),
             random.normal(size=(BATCH, 3)).astype(np.float32),
             np.array([16, 17, 18], np.int32),
             np.zeros((BATCH, 1), np.float32),
             np.ones(BATCH, np.float32),
-            None,
-            None,
-            (),
         )
     )
 
@@ -45,7 +45,7 @@ def random_inputs(intercept: bool = True) -> Inputs:
 def features(inputs: Inputs, example: int) -> list[Feature]:
     """Return an example's features, the intercept left out."""
     found = [Feature(slot, int(line[example]), 1.0) for slot, line in zip(LAYOUT.scalar, inputs.scalar, strict=False)]
-    values = zip(inputs.bag_index, inputs.bag_example, inputs.bag_slot, inputs.bag_weight, strict=True)
+    values = zip(*inputs.bags, strict=True)
     found += [Feature(LAYOUT.bags[slot], int(row), float(weight)) for row, of, slot, weight in values if of == example]
     slots = ("price", "picture", "picture")
     dense = zip(slots, inputs.dense_index, inputs.dense[example], strict=True)

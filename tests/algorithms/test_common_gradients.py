@@ -13,13 +13,16 @@ from numpy.typing import NDArray
 from tests.input.test_groups import CODES, chunk_of
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Layout
+from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.algorithms.chunk import RowRuns
 from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 from xpsql.platform.training.online.step import Learned, inputs_of, learn_step, random_of
 
-LAYOUT = Layout(("user", "item"), ("tags", "pairs"), histories=(("history", ("clicked", "category")), ("pooled", ("seen",))))
+LAYOUT = Layout(("user", "item"), ("tags", "pairs")).having(
+    HISTORIES, [HistorySlots("history", ("clicked", "category")), HistorySlots("pooled", ("seen",))]
+)
 SIZE, EACH = 8, 6
 USED: dict[str, dict[str, Any]] = {"xftrl": {}, "fm": {"dim": 4}, "ffm": {"dim": 4}, "xnn": {"dim": 4, "hidden": (8,)}} | {
     name: {"target": ("user", "item"), "history": ("clicked", "category"), "dim": 4, "hidden": (8,), "attention": (8,)}
@@ -32,7 +35,7 @@ USED["two_tower"] = {"query": ("user", "tags"), "item": ("item", "pairs"), "dim"
 def made(name: str) -> Algorithm:
     part = ALGORITHMS.find(name)
     assert part is not None
-    layout = LAYOUT if name in ("din", "dien") else LAYOUT._replace(histories=())
+    layout = LAYOUT if name in ("din", "dien") else LAYOUT.having(HISTORIES, ())
     return part.make(part.options(**USED[name]), layout)
 
 
@@ -63,9 +66,9 @@ def test_gradients_are_those_of_a_flat_batch(name: str) -> None:
         """Runs are cut by the edges of batches, arrays are empty, features are absent, and batches are padded."""
         chunk = chunk_of(runs, seed)
         if name not in ("din", "dien"):
-            chunk = chunk._replace(histories=())
+            chunk = chunk.having(HISTORIES, ())
         starts = np.concatenate([[0], np.cumsum(runs)[:-1]]).astype(np.int64)
-        common = RowRuns(starts, (True, False, True), (0,), (0,) if chunk.histories else ())
+        common = RowRuns(starts, (True, False, True), (0,), (0,) if chunk.block(HISTORIES) else ())
         pairs = [batches(one, SIZE, BatchId(), ladders) for one in (chunk, chunk._replace(runs=common))]
         for flat, once in zip(*pairs, strict=True):
             (expected, rows), (found, others) = (learned(algorithm, one, dense) for one in (flat, once))

@@ -13,6 +13,7 @@ import pytest
 from tests.algorithms.uses import NETWORK
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
+from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.algorithms.bridges.network import NetworkOptions
 from xpsql.algorithms.items.slrm import SlrmOptions
 from xpsql.algorithms.layers.lookups import PREFIX
@@ -36,16 +37,16 @@ OTHERS = {
     ),
     "word2vec": (algorithms.SEQUENCES, None),
     "din": (
-        algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),
+        algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("users", "items"))]),
         DinOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
     ),
     "network": (algorithms.LAYOUT, NetworkOptions(source=NETWORK.read_text(encoding="utf-8"), dim=4)),
     "dien": (
-        algorithms.LAYOUT._replace(histories=(("history", ("users", "items")),)),
+        algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("users", "items"))]),
         DienOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
     ),
     "tdm": (
-        algorithms.LAYOUT._replace(histories=(("history", ("items",)),)),
+        algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("items",))]),
         TdmOptions(item=("item",), history=("items",), dim=4, hidden=(8,)),
     ),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),

@@ -15,7 +15,7 @@ import pytest
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
 from tests.algorithms.test_din import COLUMNS, RATES, predicted, train, write
-from xpsql.algorithms.inputs import History
+from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.layers.dense import Parameters
 from xpsql.algorithms.layers.gru import Gru
 from xpsql.algorithms.layers.lookups import portable

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
-from xpsql.algorithms.inputs import History
+from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.layers.attention import Attended, Attention
 from xpsql.algorithms.layers.dense import Parameters
 from xpsql.algorithms.layers.lookups import portable

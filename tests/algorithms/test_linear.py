@@ -15,9 +15,9 @@ def test_scores_are_the_sum_of_weights_times_values() -> None:
     inputs = random_inputs()
     found = linear_scores(jnp.asarray(weights), inputs)
     for example in range(BATCH):
-        mine = inputs.bag_example == example
+        mine = inputs.bags.example == example
         score = sum(weights[line[example], 0] for line in inputs.scalar)
-        score += (weights[inputs.bag_index[mine], 0] * inputs.bag_weight[mine]).sum()
+        score += (weights[inputs.bags.rows[mine], 0] * inputs.bags.weight[mine]).sum()
         score += (weights[inputs.dense_index, 0] * inputs.dense[example]).sum()
         np.testing.assert_allclose(found[example, 0], score, rtol=1e-5)
 

@@ -15,6 +15,7 @@ import xpsql
 from tests.training.log import write
 from tests.training.processes import ProcessTasks
 from xpsql.algorithms.base import Layout
+from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.algorithms.layers.dot_attention import BLOCK, attended, whole
 from xpsql.algorithms.networks.tdm import TdmOptions, tdm
 from xpsql.platform.errors import OptionError, StatementError, TrainingError
@@ -149,7 +150,7 @@ def test_attention_cut_to_the_length_of_histories_is_that_of_all_places(shared: 
     ],
 )
 def test_what_cannot_be_a_tree_is_refused(options: dict[str, tuple[str, ...]], message: str) -> None:
-    layout = Layout(scalar=("item", "kind", "user"), labels=(), histories=(("history", ("had",)),))
+    layout = Layout(scalar=("item", "kind", "user"), labels=()).having(HISTORIES, [HistorySlots("history", ("had",))])
     with pytest.raises(OptionError, match=message):
         tdm(TdmOptions(**{"history": ("had",), **options}), layout)  # type: ignore[arg-type]
 

@@ -13,6 +13,7 @@ import pytest
 import xpsql
 from tests.training.log import session, write
 from xpsql.algorithms.base import Inputs, Layout
+from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.algorithms.found import found_in
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions, two_tower
 from xpsql.platform.errors import OptionError
@@ -108,10 +109,7 @@ def loss(
     lines = [users, items] if drawn is None else [users, items, [0] * len(users)]
     inputs = Inputs(
         jnp.array(lines),
-        none,
-        none,
-        none,
-        jnp.zeros(0),
+        BagRows(none, none, none, jnp.zeros(0)),
         jnp.zeros((len(users), 0)),
         none,
         jnp.zeros((len(users), 1)),

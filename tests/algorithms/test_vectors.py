@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
+from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.algorithms.inputs import Inputs, Layout, SideSlots, SideVectors
 from xpsql.algorithms.networks.wide_deep import WIDE_DEEP
 from xpsql.algorithms.side_vectors import with_sides
@@ -156,7 +157,7 @@ def batch(scalar: list[list[int]], bag_index: list[int], bag_slot: list[int]) ->
     count = len(bag_index)
     bags = np.array(bag_index, np.int32), np.arange(count, dtype=np.int32) % 3, np.array(bag_slot, np.int32), np.ones(count)
     dense = np.zeros((3, 0), np.float32), np.zeros(0, np.int32)
-    return Inputs(np.array(scalar, np.int32), *bags, *dense, np.zeros((3, 1)), np.ones(3))  # type: ignore[arg-type]
+    return Inputs(np.array(scalar, np.int32), BagRows(*bags), *dense, np.zeros((3, 1)), np.ones(3))  # type: ignore[arg-type]
 
 
 def test_further_slots_are_as_if_the_query_had_them() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 import xpsql
 from tests.training.log import write
 from xpsql.algorithms.base import Inputs, Layout
+from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.algorithms.items.word2vec import BLOCK, GROUPS, SHARED, Word2VecOptions, word2vec
 from xpsql.platform.errors import OptionError, StatementError
 
@@ -29,10 +30,12 @@ def batch(values: int = 200) -> Inputs:
     sequence = np.sort(random.integers(0, 20, values)).astype(np.int32)
     return Inputs(
         scalar=np.zeros((0, 10), np.int32),
-        bag_index=random.integers(0, ROWS, values).astype(np.int32),
-        bag_example=sequence % 10,
-        bag_slot=sequence // 10,
-        bag_weight=random.random(values).astype(np.float32),
+        bags=BagRows(
+            random.integers(0, ROWS, values).astype(np.int32),
+            sequence % 10,
+            sequence // 10,
+            random.random(values).astype(np.float32),
+        ),
         dense=np.zeros((10, 0), np.float32),
         dense_index=np.zeros(0, np.int32),
         label=np.zeros((10, 1), np.float32),
@@ -55,16 +58,16 @@ def test_the_loss_is_that_of_telling_neighbours_from_random_features() -> None:
     losses, measured = word2vec(OPTIONS, LAYOUT).goal.losses(values, inputs)
     v, c = (np.asarray(values[name]) for name in ("vectors", "contexts"))
     expected = np.zeros((10, 2))
-    for i, row in enumerate(inputs.bag_index):
+    for i, row in enumerate(inputs.bags.rows):
         block = i // BLOCK % GROUPS
         others = inputs.sampled[block * SHARED : (block + 1) * SHARED]  # type: ignore[index]
-        for j, near in enumerate(inputs.bag_index):
-            same = (inputs.bag_example[i], inputs.bag_slot[i]) == (inputs.bag_example[j], inputs.bag_slot[j])
+        for j, near in enumerate(inputs.bags.rows):
+            same = (inputs.bags.example[i], inputs.bags.slot[i]) == (inputs.bags.example[j], inputs.bags.slot[j])
             if i == j or not same or abs(i - j) > WINDOW:
                 continue
-            weight = inputs.bag_weight[i] * inputs.bag_weight[j] * (WINDOW - abs(i - j) + 1) / WINDOW
+            weight = inputs.bags.weight[i] * inputs.bags.weight[j] * (WINDOW - abs(i - j) + 1) / WINDOW
             loss = softplus(-v[row] @ c[near]) + OPTIONS.negatives * softplus(c[others] @ v[row]).mean()
-            expected[inputs.bag_example[i]] += weight * np.array([loss, 1 + OPTIONS.negatives])
+            expected[inputs.bags.example[i]] += weight * np.array([loss, 1 + OPTIONS.negatives])
     np.testing.assert_allclose(losses[:, 0], expected[:, 0], rtol=1e-4)
     with_pairs = expected[:, 1] > 0
     np.testing.assert_allclose(measured[with_pairs, 0], (expected[:, 0] / expected[:, 1].clip(1e-6))[with_pairs], rtol=1e-4)

@@ -47,7 +47,7 @@ def test_the_first_items_of_a_feedback_slot_can_be_all_that_counts() -> None:
         "vectors": jnp.asarray(random.normal(size=(NUM_ROWS, DIM)), jnp.float32),
     }
     found = xsvd(dataclasses.replace(options, feedback_items=1), LAYOUT).scores(values, inputs)
-    kept = inputs._replace(bag_weight=inputs.bag_weight * np.array([1, 1, 1, 1, 1, 0], np.float32))
+    kept = inputs._replace(bags=inputs.bags._replace(weight=inputs.bags.weight * np.array([1, 1, 1, 1, 1, 0], np.float32)))
     np.testing.assert_allclose(found, xsvd(options, LAYOUT).scores(values, kept), rtol=1e-6)
     assert not np.allclose(found, xsvd(options, LAYOUT).scores(values, inputs))
 

@@ -69,10 +69,10 @@ def test_counts_and_clicks_are_those_of_the_data() -> None:
 def test_values_of_arrays_belong_to_their_examples() -> None:
     table = pa.table({"label": [1, 0, 1], "tags": [["a", "b"], [], ["b"]]})
     (batch,) = cut(table, 4, intercept=False)
-    used = batch.bag_weight > 0
-    assert batch.bag_example[used].tolist() == [0, 0, 2]
-    assert batch.bag_index[used].tolist() == [0, 1, 1]
-    assert (batch.bag_index[~used] == len(batch.keys)).all()
+    used = batch.bags.weight > 0
+    assert batch.bags.example[used].tolist() == [0, 0, 2]
+    assert batch.bags.rows[used].tolist() == [0, 1, 1]
+    assert (batch.bags.rows[~used] == len(batch.keys)).all()
 
 
 def test_a_continuous_slot_without_values_makes_no_row() -> None:

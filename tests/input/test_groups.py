@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, Histories, RowRuns
+from xpsql.algorithms.blocks.histories import HISTORIES, Histories
+from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, RowRuns
 from xpsql.platform.input.batches import Batch, Ladders, batches
 from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
@@ -32,7 +33,7 @@ def chunk_of(runs: list[int], seed: int) -> Chunk:
     nothing = np.empty(0, np.int32)
     ones, seconds, slots = np.ones(rows, np.float32), np.zeros(rows, np.uint32), np.zeros(CODES, np.uint16)
     histories = (sequence(random, len(runs), 2).take(owner), sequence(random, rows, 1))
-    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds, histories=histories)
+    return Chunk(keys, slots, scalar, bags, numbers, nothing, nothing, label, ones, seconds).having(HISTORIES, histories)
 
 
 def sequence(random: np.random.Generator, rows: int, fields: int) -> Histories:
@@ -67,10 +68,10 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
         rows = next(shared)[group.owner] if common and group is not None else next(own)
         for example, row in enumerate(rows):
             add(example, "line", line, row=row)
-    values = zip(batch.bag_example, batch.bag_slot, batch.bag_weight, batch.bag_index, strict=True)
-    for example, slot, weight, row in values:
+    values = zip(*batch.bags, strict=True)
+    for row, example, slot, weight in values:
         add(example, "bag", slot, float(weight), row=row)
-    for number, (rows, mask) in enumerate(batch.histories):
+    for number, (rows, mask, _) in enumerate(batch.block(HISTORIES)):
         owner = np.arange(rows.shape[1]) if group is None or number not in group.histories else group.owner
         for example, of in enumerate(owner.tolist()):
             for place in range(rows.shape[2]):
@@ -78,7 +79,7 @@ def examples_of(batch: Batch) -> list[Counter[Feature]]:
                 for field in range(len(rows)):
                     add(example, "history", number, field, place, row=rows[field, of, place])
     if group is not None:
-        for at, slot, weight, row in zip(group.bag_owner, group.bag_slot, group.bag_weight, group.bag_index, strict=True):
+        for row, at, slot, weight in zip(*group.values, strict=True):
             for example in np.flatnonzero(group.owner == at):
                 add(example, "bag", slot, float(weight), row=row)
     return found

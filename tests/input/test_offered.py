@@ -31,9 +31,8 @@ def offered_by(num_bags: int) -> Offered:
 @pytest.mark.parametrize("num_bags", [0, 1, 2])
 def test_an_example_gets_what_is_offered_of_each_of_its_features(num_bags: int) -> None:
     inputs, offered = random_inputs(), offered_by(num_bags)
-    inputs = inputs._replace(
-        bag_slot=np.array([0, 0, 0, 0, 0, num_bags > 1], np.int32), bag_weight=np.array([1, 2, 1, 0, 1, 3])
-    )
+    slot, weight = np.array([0, 0, 0, 0, 0, num_bags > 1], np.int32), np.array([1, 2, 1, 0, 1, 3])
+    inputs = inputs._replace(bags=inputs.bags._replace(slot=slot, weight=weight))
     found = with_offered(inputs, offered, intercept=True)
     expected = np.zeros((BATCH, SCALAR_SLOTS + num_bags, K))
     values = np.asarray(offered.values)
@@ -41,9 +40,9 @@ def test_an_example_gets_what_is_offered_of_each_of_its_features(num_bags: int) 
         for slot in range(SCALAR_SLOTS):
             expected[example, slot] = values[inputs.scalar[slot, example]]
         for bag in range(num_bags):
-            mine = (inputs.bag_example == example) & (inputs.bag_slot == bag) & (inputs.bag_weight != 0)
+            mine = (inputs.bags.example == example) & (inputs.bags.slot == bag) & (inputs.bags.weight != 0)
             if mine.any():
-                expected[example, SCALAR_SLOTS + bag] = values[inputs.bag_index[mine]].mean(0)
+                expected[example, SCALAR_SLOTS + bag] = values[inputs.bags.rows[mine]].mean(0)
     width = expected.shape[1] * K
     np.testing.assert_allclose(found.dense[:, :width], expected.reshape(BATCH, -1), rtol=1e-6)
     np.testing.assert_array_equal(found.dense[:, width:], inputs.dense)

@@ -19,7 +19,7 @@ def chunk(lines: Sequence[int]) -> Chunk:
     """Return a chunk whose lines change after so many rows."""
     like, random = chunk_of([ROWS], 3), np.random.default_rng(5)
     scalar = [np.repeat(random.permutation(ROWS // length + 1), length)[:ROWS] for length in lines]
-    return like._replace(scalar=np.array(scalar, np.int32), bags=(), histories=())
+    return like._replace(scalar=np.array(scalar, np.int32), bags=(), blocks={})
 
 
 def test_slots_that_change_together_make_runs() -> None:

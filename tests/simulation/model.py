@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.dealing import Deal, TurnAssignment
 from xpsql.platform.input.prefetch import Ahead
@@ -71,26 +72,20 @@ def made_batch(random: np.random.Generator, pool: NDArray[np.uint64]) -> Batch:
     np.add.at(counts, codes, 1)
     np.add.at(clicks, codes, label.astype(np.uint32)[:, None])
     none = np.empty(0, np.int32)
-    floats = np.empty((0, examples), np.float32)
+    bags: Any = none, none, none, np.empty(0, np.float32)
     return Batch(
-        BatchId(),
         examples,
         pool[seen],
-        np.ones(len(seen), np.uint16),
-        counts,
-        clicks,
         rung(len(seen) + 1),
         codes.T.astype(np.int32),
-        none,
-        none,
-        none,
-        np.empty(0, np.float32),
-        floats,
-        none,
+        BagRows(*bags),
+        np.empty((0, examples), np.float32),
         none,
         label[None],
         np.ones(examples, np.float32),
-        0,
+        slots=np.ones(len(seen), np.uint16),
+        counts=counts,
+        clicks=clicks,
     )
 
 

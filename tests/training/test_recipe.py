@@ -12,6 +12,7 @@ import pytest
 
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Layout
+from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.platform.options import Part, of_optimizer
 from xpsql.platform.training import recipe
 from xpsql.platform.training.compiled import limit_threads
@@ -23,10 +24,13 @@ LAYOUTS = {
     "word2vec": (SEQUENCES, {}),
     "slrm": (Layout(("item",), ("history",), (), (), ("label",)), {}),
     "xsvd": (LAYOUT, {"user": ("c0",), "item": ("c1",)}),
-    "din": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
+    "din": (LAYOUT.having(HISTORIES, [HistorySlots("history", ("clicked",))]), {"target": ("c0",), "history": ("clicked",)}),
     "network": (LAYOUT, {"source": NETWORK.read_text(encoding="utf-8")}),
-    "dien": (LAYOUT._replace(histories=(("history", ("clicked",)),)), {"target": ("c0",), "history": ("clicked",)}),
-    "tdm": (LAYOUT._replace(labels=(), histories=(("history", ("clicked",)),)), {"item": ("c0",), "history": ("clicked",)}),
+    "dien": (LAYOUT.having(HISTORIES, [HistorySlots("history", ("clicked",))]), {"target": ("c0",), "history": ("clicked",)}),
+    "tdm": (
+        LAYOUT._replace(labels=()).having(HISTORIES, [HistorySlots("history", ("clicked",))]),
+        {"item": ("c0",), "history": ("clicked",)},
+    ),
     "two_tower": (Layout(("user", "item"), (), (), (), ()), {"query": ("user",), "item": ("item",)}),
 }
 

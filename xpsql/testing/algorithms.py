@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
-from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout, Online, Solved
-from ..algorithms.inputs import History, Vectors
+from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout
+from ..algorithms.blocks.bags import BagRows
+from ..algorithms.blocks.base import SlotBlock
 from ..algorithms.solver import Doubles, Solve, SolverInput
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, pull, push
@@ -39,8 +40,8 @@ class AlgorithmTrial:
     Args:
         part: the algorithm's part.
         options: its options; None: its defaults.
-        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with groups of histories,
-            and slots of arrays of vectors, if the algorithm has some.
+        layout: LAYOUT, with one label or two, or the multi-valued slots of it alone: SEQUENCES; with slots
+            of blocks, such as histories, if the algorithm has some.
     """
 
     def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
@@ -68,41 +69,47 @@ class AlgorithmTrial:
         learns = self.algorithm.learns
         fields = {
             "scalar": np.array(lines, np.int32).reshape(-1, EXAMPLES),
-            "bag_index": np.array([8, 9, 8, 10, 11, 11, ABSENT], np.int32),
-            "bag_example": np.array([0, 0, 2, 3, 0, 4, 0], np.int32),
-            "bag_slot": np.array([0, 0, 0, 0, 1, 1, 0], np.int32),
-            "bag_weight": np.array([1, 1, 1, 1, 0.5, 2, 0], np.float32),
             "dense": random.normal(size=(EXAMPLES, 4)).astype(np.float32)[:, :dense],
             "dense_index": np.array([12, 13, 14, 15], np.int32)[:dense],
             "label": np.array([[0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 1, 0]], np.float32)[: max(1, len(self._layout.labels))],
             "weight": np.array([1, 2, 1, 0.5, 1, 1], np.float32),
         }
-        for sampling in learns.augment if isinstance(learns, Online) else ():
+        for sampling in learns.augment:
             if isinstance(sampling, Sampling):
                 fields["sampled"] = random.integers(8, 16, sampling.number).astype(np.int32)
         arrays: dict[str, Any] = {name: jnp.asarray(values) for name, values in fields.items()}
-        histories = tuple(history_of(len(slots)) for _, slots in self._layout.histories)
-        return Inputs(**arrays, histories=histories, vector_arrays=tuple(vectors_of(s.dim) for s in self._layout.vector_arrays))
+        bags = BagRows(
+            jnp.array([8, 9, 8, 10, 11, 11, ABSENT], jnp.int32),
+            jnp.array([0, 0, 2, 3, 0, 4, 0], jnp.int32),
+            jnp.array([0, 0, 0, 0, 1, 1, 0], jnp.int32),
+            jnp.array([1, 1, 1, 1, 0.5, 2, 0], jnp.float32),
+        )
+        return Inputs(
+            **arrays,
+            bags=bags,
+            blocks={block.name: tuple(trial_of(block, one) for one in own) for block, own in self._layout.blocks},
+        )
 
 
-def history_of(fields: int) -> History:
-    """Return histories of 0 to 3 elements; of one element, a field is NULL."""
+def trial_of(block: SlotBlock[Any, Any, Any], slots: Any) -> Any:
+    """Return a block's inputs of 0 to 3 elements; a row of one of them is NULL, of values without rows a whole element."""
     elements = [[16, 17, 18], [17], [], [3, 16], [18], [16, 16]]
-    rows = np.full((fields, EXAMPLES, LONGEST), ABSENT, np.int32)
-    mask = np.zeros((EXAMPLES, LONGEST), np.bool_)
-    for example, own in enumerate(elements):
-        mask[example, : len(own)] = True
-        for field in range(fields):
-            rows[field, example, : len(own)] = np.roll(own, field)
-    rows[1:, 0, 1] = ABSENT
-    return History(jnp.asarray(rows), jnp.asarray(mask))
-
-
-def vectors_of(dim: int) -> Vectors:
-    """Return 0 to 3 vectors for each example; of three, one is NULL."""
-    mask = np.array([[1, 0, 1], [1, 0, 0], [0, 0, 0], [1, 1, 0], [1, 0, 0], [1, 1, 1]], np.bool_)
-    values = np.random.default_rng(SEED).normal(size=(EXAMPLES, LONGEST, dim)).astype(np.float32)
-    return Vectors(jnp.asarray(values * mask[:, :, None]), jnp.asarray(mask))
+    sizes = {**block.sizes(slots), "B": EXAMPLES, "L": LONGEST}
+    mask, arrays = np.arange(LONGEST) < np.array([len(own) for own in elements])[:, None], dict[str, Any]()
+    mask[0, 1] = block.rows
+    for name, (axes, dtype) in block.arrays.items():
+        shape = tuple(sizes[axis] for axis in axes)
+        if dtype is np.float32:
+            arrays[name] = np.random.default_rng(SEED).normal(size=shape) * mask.reshape(*mask.shape, *[1] * (len(shape) - 2))
+        elif dtype is np.int32:
+            arrays[name] = np.full(shape, ABSENT)
+            for field, rows in enumerate(arrays[name]):
+                for example, own in enumerate(elements):
+                    rows[example, : len(own)] = np.roll(own, field)
+            arrays[name][1:, 0, 1] = ABSENT
+        else:
+            arrays[name] = mask
+    return block.made({name: jnp.asarray(values, block.arrays[name].dtype) for name, values in arrays.items()})
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:
@@ -201,7 +208,7 @@ def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
         jax.tree.map(lambda values: values[others], trial.score(trial.parameters(), one, None)) for one in (spoiled, inputs)
     )
     assert_close(found, expected, "NaN in one example reached another")
-    if isinstance(trial.algorithm.learns, Online) and trial.algorithm.learns.examples_meet:
+    if trial.algorithm.learns.examples_meet:
         weightless = inputs._replace(weight=inputs.weight.at[2].set(0))
         other = weightless._replace(dense=weightless.dense.at[2].add(1.0), label=weightless.label.at[:, 2].set(1))
         learned, again = (trial.learn(trial.parameters(), one, None) for one in (weightless, other))
@@ -237,7 +244,7 @@ def it_learns_with_its_optimizers(trial: AlgorithmTrial) -> None:
 
 def every_operator_goes_before_its_optimizers(trial: AlgorithmTrial) -> None:
     """Any operator chained before the algorithm's optimizers leaves rows finite; one that has none takes no operators."""
-    if not isinstance(trial.algorithm.learns, Online):
+    if not trial.algorithm.serves:
         return
     gradients = trial.learn(trial.parameters(), trial.inputs(), None).gradients
     for spec in trial.algorithm.tables:
@@ -267,8 +274,8 @@ def it_runs_on_accelerators(trial: AlgorithmTrial) -> None:
 def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     """Return the mean error of a batch's predictions before each of STEPS updates on it."""
     algorithm, inputs = trial.algorithm, trial.inputs()
-    if isinstance(algorithm.learns, Solved):
-        return errors_of_solving(trial, algorithm.learns.solve)
+    if (solve := algorithm.learns.solve) is not None:
+        return errors_of_solving(trial, solve)
     chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
     rows = {name: jax_rows(one) for name, one in chains.items()}
     contexts = {spec.name: of_width(spec) for spec in algorithm.tables}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,7 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.inputs import History, Inputs, Vectors
+from ..algorithms.blocks.bags import BagRows
+from ..algorithms.blocks.base import along, every
+from ..algorithms.blocks.histories import HISTORIES, History
+from ..algorithms.inputs import Inputs
 from ..algorithms.lines import CommonLines, Group
 
 EXAMPLES, PADDING, ROWS, LONGEST = 6, 4, 24, 3
@@ -25,37 +29,38 @@ def padded(inputs: Inputs, examples: int) -> Inputs:
         dense=jnp.pad(inputs.dense, ((0, examples), (0, 0))),
         label=jnp.pad(inputs.label, ((0, 0), (0, examples))),
         weight=jnp.pad(inputs.weight, (0, examples)),
-        histories=tuple(
-            History(
-                jnp.pad(history.rows, ((0, 0), (0, examples), (0, PADDING)), constant_values=ABSENT),
-                jnp.pad(history.mask, ((0, examples), (0, PADDING))),
-            )
-            for history in inputs.histories
-        ),
-        vector_arrays=tuple(
-            Vectors(
-                jnp.pad(one.values, ((0, examples), (0, PADDING), (0, 0))), jnp.pad(one.mask, ((0, examples), (0, PADDING)))
-            )
-            for one in inputs.vector_arrays
-        ),
+        blocks=every(inputs.blocks, lambda one: along(along(one, "B", longer(examples)), "L", longer(PADDING))),
     )
+
+
+def longer(more: int) -> Callable[[Any, int], jax.Array]:
+    """Return what makes an axis of an array longer, with nothing in the new places."""
+
+    def made(array: jax.Array, axis: int) -> jax.Array:
+        widths = [(0, more if place == axis else 0) for place in range(array.ndim)]
+        return jnp.pad(array, widths, constant_values=ABSENT if array.dtype == jnp.int32 else 0)
+
+    return made
 
 
 def alone(inputs: Inputs, example: int) -> Inputs:
     """Return the batch of one of its examples; what others have in multi-valued slots is padding in it."""
-    mine = inputs.bag_example == example
+    mine = inputs.bags.example == example
     one = slice(example, example + 1)
     return inputs._replace(
         scalar=inputs.scalar[:, one],
-        bag_index=jnp.where(mine, inputs.bag_index, ABSENT),
-        bag_example=jnp.zeros_like(inputs.bag_example),
-        bag_slot=jnp.where(mine, inputs.bag_slot, 0),
-        bag_weight=jnp.where(mine, inputs.bag_weight, 0),
+        bags=BagRows(
+            jnp.where(mine, inputs.bags.rows, ABSENT),
+            jnp.zeros_like(inputs.bags.example),
+            jnp.where(mine, inputs.bags.slot, 0),
+            jnp.where(mine, inputs.bags.weight, 0),
+        ),
         dense=inputs.dense[one],
         label=inputs.label[:, one],
         weight=inputs.weight[one],
-        histories=tuple(History(history.rows[:, one], history.mask[one]) for history in inputs.histories),
-        vector_arrays=tuple(Vectors(own.values[one], own.mask[one]) for own in inputs.vector_arrays),
+        blocks=every(
+            inputs.blocks, lambda own: along(own, "B", lambda array, axis: jnp.take(array, np.array([example]), axis))
+        ),
     )
 
 
@@ -63,19 +68,15 @@ def repeated(inputs: Inputs) -> tuple[Inputs, NDArray[np.intp]]:
     """Return a batch with each example several times, other numbers and labels each time, and which one each of them is."""
     owner = np.repeat(np.arange(EXAMPLES), REPEATS)
     batch = len(owner)
-    mine = owner == np.asarray(inputs.bag_example)[:, None]
+    mine = owner == np.asarray(inputs.bags.example)[:, None]
     value, example = np.nonzero(mine)
     return inputs._replace(
         scalar=jnp.asarray(np.asarray(inputs.scalar)[:, owner]),
-        bag_index=inputs.bag_index[value],
-        bag_example=jnp.asarray(example, jnp.int32),
-        bag_slot=inputs.bag_slot[value],
-        bag_weight=inputs.bag_weight[value],
+        bags=BagRows(*(values[value] for values in inputs.bags))._replace(example=jnp.asarray(example, jnp.int32)),
         dense=inputs.dense[owner] + jnp.arange(batch)[:, None] / batch,
         label=inputs.label[:, owner] * (jnp.arange(batch) % 3 > 0),
         weight=inputs.weight[owner],
-        histories=tuple(History(history.rows[:, owner], history.mask[owner]) for history in inputs.histories),
-        vector_arrays=tuple(Vectors(one.values[owner], one.mask[owner]) for one in inputs.vector_arrays),
+        blocks=every(inputs.blocks, lambda own: along(own, "B", lambda array, axis: jnp.take(array, owner, axis))),
     ), owner
 
 
@@ -92,34 +93,24 @@ def compacted(inputs: Inputs, owner: NDArray[np.intp]) -> Inputs:
     shared[:, :EXAMPLES] = scalar[common][:, firsts]
     owners = as_codes(owner)
     lines = CommonLines(jnp.asarray(shared), jnp.asarray(scalar[~common]), owners, tuple(common.tolist()))
-    slot, example = np.asarray(inputs.bag_slot), np.asarray(inputs.bag_example)
+    slot, example = np.asarray(inputs.bags.slot), np.asarray(inputs.bags.example)
     once = (slot == COMMON_BAG) & np.isin(example, firsts)
     own = slot != COMMON_BAG
-    group = Group(
-        owners,
-        inputs.bag_index[once],
-        as_codes(owner[example[once]]),
-        inputs.bag_slot[once],
-        inputs.bag_weight[once],
-        EXAMPLES + 1,
-        (COMMON_BAG,),
+    values = BagRows(*(values[once] for values in inputs.bags))._replace(example=as_codes(owner[example[once]]))
+    group = Group(owners, values, EXAMPLES + 1, (COMMON_BAG,))
+    histories = (
+        History(
+            jnp.pad(history.rows[:, firsts], ((0, 0), (0, 1), (0, 0)), constant_values=ABSENT),
+            jnp.pad(history.mask[firsts], ((0, 1), (0, 0))),
+            owners,
+        )
+        for history in inputs.block(HISTORIES)
     )
     return inputs._replace(
         scalar=lines,
-        bag_index=inputs.bag_index[own],
-        bag_example=inputs.bag_example[own],
-        bag_slot=inputs.bag_slot[own],
-        bag_weight=inputs.bag_weight[own],
-        histories=tuple(
-            History(
-                jnp.pad(history.rows[:, firsts], ((0, 0), (0, 1), (0, 0)), constant_values=ABSENT),
-                jnp.pad(history.mask[firsts], ((0, 1), (0, 0))),
-                owners,
-            )
-            for history in inputs.histories
-        ),
+        bags=BagRows(*(values[own] for values in inputs.bags)),
         group=group,
-    )
+    ).having(HISTORIES, histories)
 
 
 def as_codes(values: NDArray[Any]) -> jax.Array:

@@ -33,7 +33,7 @@ def pooled(options: PooledOptions, layout: Layout) -> Algorithm:
     def scores(parameters, inputs):
         v = parameters["vectors"]
         total = v[inputs.scalar].sum(0) + inputs.dense @ v[inputs.dense_index]
-        total += segment_sum(v[inputs.bag_index] * inputs.bag_weight[:, None], inputs.bag_example, len(inputs.weight))
+        total += segment_sum(v[inputs.bags.rows] * inputs.bags.weight[:, None], inputs.bags.example, len(inputs.weight))
         hidden = activation.apply(parameters, total)
         return linear_scores(parameters["weights"], inputs) + (hidden @ parameters["out"])[:, None]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pyarrow as pa
 
+from ....algorithms.blocks.base import SlotBlock
 from ...errors import ModelError
-from .base import Kind
+from .base import BlockKind, Kind
 from .categorical import CATEGORICAL
 from .continuous import CONTINUOUS
 from .multi import MULTI
@@ -35,6 +39,11 @@ def kind_named(name: str) -> Kind:
 def kind_accepting(type: pa.DataType, role: str) -> Kind | None:
     """Return the kind of a column with this type and role ("" for none); None where it cannot be a slot."""
     return next((kind for kind in KINDS if kind.accepts(type, role)), None)
+
+
+def blocks() -> Iterable[SlotBlock[Any, Any, Any]]:
+    """Return the blocks of all kinds, each once, in the order of KINDS."""
+    return dict.fromkeys(kind.block for kind in KINDS if isinstance(kind, BlockKind))
 
 
 def words_for(role: str) -> str:

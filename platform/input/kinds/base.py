@@ -1,7 +1,8 @@
 """The contract of slot kinds: which columns they take, and what a column becomes in a chunk.
 
-A kind is a file, with an object of one of the five classes below, and a line in KINDS. There is a class for each place that
-chunks, layouts and inputs have for values. What negatives, matrices and searches need to know about a kind is an attribute
+A kind is a file, with an object of one of the four classes below, and a line in KINDS. The class says where chunks, layouts
+and inputs have its values: as a feature of each example (`ScalarKind`), as several (`BagKind`), as numbers (`DenseKind`), or in
+a block (`BlockKind`), see `algorithms/blocks`. What negatives, matrices and searches need to know about a kind is an attribute
 here.
 """
 
@@ -9,13 +10,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.chunk import Bag, VectorArrays
+from ....algorithms.blocks.base import SlotBlock
+from ....algorithms.chunk import Bag
 from ..slot import Slot
 from ..vocabulary import Codes, Vocabulary, keys_of
 
@@ -100,7 +102,7 @@ class ScalarKind(Kind):
 
 
 class BagKind(Kind):
-    """Any number of features per example, each with a weight: a slot of `Inputs.bag_index`."""
+    """Any number of features per example, each with a weight: a slot of `Inputs.bags`."""
 
     @abstractmethod
     def values(self, piece: pa.Array) -> tuple[pa.Array, NDArray[np.float32], NDArray[np.int64]]:
@@ -154,34 +156,15 @@ class DenseKind(Kind):
         """Return the elements of a column."""
 
 
-class Elements(NamedTuple):
-    """The elements of one sequence slot.
+class BlockKind(Kind):
+    """Values that chunks, layouts and inputs have in a block of their own.
 
     Attributes:
-        codes: int32[k], of the kept elements; -1 where one is NULL.
-        kept: int64[rows], how many elements of each row are kept, its last ones.
-        lengths: int64[rows], how many each row has.
+        block: which one.
     """
 
-    codes: Codes
-    kept: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-
-class SequenceKind(Kind):
-    """Features in order, aligned with the other slots of the same group: a field of one of `Inputs.histories`."""
+    block: SlotBlock[Any, Any, Any]
 
     @abstractmethod
-    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:
-        """Return the elements of a column, the last `slot.length` of each row."""
-
-
-class VectorArrayKind(SizedKind):
-    """Any number of vectors per example, in order: one of `Inputs.vector_arrays`. They have no rows."""
-
-    features = False
-    raw = True
-
-    @abstractmethod
-    def encode(self, column: pa.ChunkedArray, slot: Slot) -> VectorArrays:
-        """Return the vectors of a column, the last `slot.length` of each row, not a number where one is NULL."""
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Any:
+        """Return what `SlotBlock.encoded` takes of a column, the last `slot.length` elements of each row."""

@@ -6,14 +6,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ....algorithms.blocks.histories import HISTORIES, Elements
 from ...spark_types import is_category
 from ..slot import Slot
 from ..vocabulary import ABSENT, keys_of
-from .base import Elements, Encoding, SequenceKind
+from .base import BlockKind, Encoding
 from .types import is_list, lengths_of
 
 
-class Sequence(SequenceKind):
+class Sequence(BlockKind):
     """The last `length` elements of an array, in order; a NULL element is absent and keeps its place, a NULL array has none.
 
     The column is named by an option with the role `sequence`. An array of structs is as many slots as the structs have fields,
@@ -23,6 +24,7 @@ class Sequence(SequenceKind):
     name = "sequence"
     types = "arrays of categories, or of structs of categories"
     role = "sequence"
+    block = HISTORIES
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return role == self.role and is_list(type) and all(map(is_category, element_types(type))) and bool(element_types(type))

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.chunk import VectorArrays
+from ....algorithms.blocks.vector_arrays import VECTOR_ARRAYS, VectorArrays
 from ..slot import Slot
-from .base import VectorArrayKind
+from .base import BlockKind, Encoding, SizedKind
 from .sequence import last_of
-from .types import is_list, is_number
+from .types import is_list, is_number, lengths_of
 from .vector import vector_lines
 
 
-class VectorArray(VectorArrayKind):
+class VectorArray(BlockKind, SizedKind):
     """The last `length` vectors of an array, in order; a NULL vector is absent and keeps its place, a NULL array has none.
 
     The column is named by an option with the role `vectors`.
@@ -23,6 +23,9 @@ class VectorArray(VectorArrayKind):
     name = "vector_array"
     types = "arrays of vectors, array<array<float>>"
     role = "vectors"
+    features = False
+    raw = True
+    block = VECTOR_ARRAYS
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
         return role == self.role and is_list(type) and is_list(type.value_type) and is_number(type.value_type.value_type)
@@ -30,19 +33,13 @@ class VectorArray(VectorArrayKind):
     def vectors(self, column: pa.Array) -> tuple[pa.Array, NDArray[np.intp]]:
         return column.flatten(), np.repeat(np.arange(len(column)), lengths_of(column))
 
-    def encode(self, column: pa.ChunkedArray, slot: Slot) -> VectorArrays:
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> VectorArrays:
         array = column.combine_chunks()
         lengths = lengths_of(array)
         fitting = f"WHERE forall({slot.name}, v -> v IS NULL OR size(v) = {slot.dim})"
         values = vector_lines(last_of(array.flatten(), lengths, slot.length), slot, fitting)
         offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, slot.length))]).astype(np.int64)
         return VectorArrays(values, offsets, slot.length)
-
-
-def lengths_of(array: pa.Array) -> NDArray[np.int64]:
-    """Return how many elements each array has, a NULL one none."""
-    found: NDArray[np.int64] = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
 
 
 VECTOR_ARRAY = VectorArray()

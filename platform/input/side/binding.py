@@ -8,7 +8,6 @@ from dataclasses import replace
 from ....warehouse.manifest import Manifest
 from ...errors import StatementError, Subject, suggestion
 from ..kinds import kind_named
-from ..kinds.base import BagKind, ScalarKind, SequenceKind
 from ..roles import VECTORS, Roles
 from ..slot import Slot
 from .table import Side
@@ -33,7 +32,7 @@ def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> t
             known = suggestion(slot, (one.name for one in slots))
             raise StatementError(f"{VECTORS} names {slot!r}, which is no slot.{known}", subject=VECTORS)
         kind = kind_named(own.kind)
-        if own.members or kind.raw or not isinstance(kind, ScalarKind | BagKind | SequenceKind):
+        if own.members or kind.raw or not kind.features:
             what = "a cross" if own.members else kind.name
             message = f"{VECTORS} names {own.name}, whose kind is {what}: an id is a categorical value, or one of an array."
             raise StatementError(message, subject=VECTORS)

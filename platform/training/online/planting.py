@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ....algorithms.blocks.histories import HISTORIES
 from ....algorithms.chunk import Chunk, Keys
 from ....algorithms.trees import TreeSearch
 from ....warehouse.package import read_tree, write_tree
@@ -138,7 +139,7 @@ class Items:
         keys, at, inverse = np.unique(every, return_index=True, return_inverse=True)
         sums = np.zeros((len(keys), DIM), np.float32)
         sums[inverse[: len(self.keys)]] = self._sums
-        if chunk.histories:
+        if chunk.block(HISTORIES):
             rows = np.flatnonzero(own >= 0)
             np.add.at(sums, inverse[len(self.keys) :][np.searchsorted(codes, own[rows])], contexts(chunk)[rows])
         self.categories = np.concatenate([self.categories, categories])[at]
@@ -152,7 +153,7 @@ class Items:
 
 def contexts(chunk: Chunk) -> Floats:
     """Return the mean of the random vectors of each row's history, float32[rows, 64], over the root of its length."""
-    history = chunk.histories[0]
+    history = chunk.block(HISTORIES)[0]
     lengths = np.diff(history.offsets)
     there = history.codes[0] >= 0
     sums, own = np.zeros((len(lengths), DIM), np.float32), signs(chunk.keys)

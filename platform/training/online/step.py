@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Algorithm, Inputs, Parameters, Supervised
-from ....algorithms.inputs import History, SideVectors, Vectors
+from ....algorithms.base import Algorithm, Inputs, Parameters
+from ....algorithms.inputs import SideVectors
 from ....algorithms.layers.running import learning
 from ....algorithms.lines import CommonLines, Group
 from ...input.batches import Batch
@@ -79,7 +79,7 @@ def score_step(algorithm: Algorithm) -> ScoreStep:
 def say(algorithm: Algorithm, parameters: Parameters, inputs: Inputs, offered: Offered | None) -> Said:
     """Score a batch."""
     goal, inputs = algorithm.goal, complete(algorithm, inputs, offered)
-    predictions = goal.predictions(goal.scores(parameters, inputs)) if isinstance(goal, Supervised) else None
+    predictions = goal.predictions(goal.scores(parameters, inputs)) if goal.scores is not None else None
     return Said(predictions, {name: output.value(parameters, inputs) for name, output in algorithm.outputs.items()})
 
 
@@ -137,18 +137,13 @@ def inputs_of(
     Args:
         sides: what is known of vectors with ids; None: the vectors themselves.
     """
-    bags = batch.bag_index, batch.bag_example, batch.bag_slot, batch.bag_weight
     rest = dense, batch.dense_index, batch.label, batch.weight, random, batch.sampled_index
     scalar: Any = batch.scalar
     group: Any = None
     if (common := batch.group) is not None:
         scalar = CommonLines(common.scalar, batch.scalar, common.owner, common.lines)  # type: ignore[arg-type]
-        values = common.bag_index, common.bag_owner, common.bag_slot, common.bag_weight
-        group = Group(common.owner, *values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
-    owners: Any = [None if common is None or n not in common.histories else common.owner for n in range(len(batch.histories))]
-    histories = tuple(History._make((*one, owner)) for one, owner in zip(batch.histories, owners, strict=True))
-    arrays = tuple(map(Vectors._make, batch.vector_arrays))
-    everything: list[Any] = [scalar, *bags, *rest, histories, None, group, arrays]
+        group = Group(common.owner, common.values, common.scalar.shape[1], common.bags)  # type: ignore[arg-type]
+    everything: list[Any] = [scalar, batch.bags, *rest, batch.blocks, None, group]
     everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
     everything.append(batch.expected)
     return Inputs(*everything)

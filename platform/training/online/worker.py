@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Online
 from ...input.batches import Batch
 from ...input.offered import offered_of
 from ...input.prefetch import Coming
@@ -59,7 +58,6 @@ class Worker:
         self._number = number
         self._client = client
         learns = recipe.algorithm.learns
-        assert isinstance(learns, Online)  # algorithms that learn otherwise have no such workers
         self._step = learn_step(recipe.algorithm, recipe.dense.cut)
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
         self._dense_returned = recipe.dense.pulled

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.base import Packaged
 from ....algorithms.learner import Learner, Peers
 from ....warehouse.package import read_package
 from ...input.batches import Batch
@@ -66,9 +65,9 @@ class PackageExamples:
 
 def learner_of(prepared: Prepared) -> Learner:
     """Return what the package learns with."""
-    learns = prepared.recipe.algorithm.learns
-    assert isinstance(learns, Packaged)
-    return learns.learner
+    learner = prepared.recipe.algorithm.learns.learner
+    assert learner is not None
+    return learner
 
 
 def numbers_of(batch: Batch, features: KeyedFeatures, numbers: Numbers) -> Numbers:

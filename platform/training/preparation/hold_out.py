@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ....algorithms.base import Algorithm, Online, Supervised
+from ....algorithms.base import Algorithm
 from ....warehouse.entries import Split
 from ...engines.base import Engine, Scan, Staged, staged
 from ...errors import StatementError
@@ -47,13 +47,13 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{VALIDATE} needs final labels, and LATE examples come twice. Give a query of rows with final labels."
         raise StatementError(message, subject=VALIDATE.subject)
     learns = algorithm.learns
-    if not isinstance(learns, Online):
+    if not learns.serves:
         raise StatementError(
             f"{VALIDATE} scores rows after each pass; {name} learns all examples at once. Keep rows apart in the query, and "
             "measure them by ML.EVALUATE.",
             subject=VALIDATE.subject,
         )
-    judged = isinstance(learns.goal, Supervised) or learns.goal.finds
+    judged = learns.loss is not None or learns.goal.finds
     if not judged or any(augment.copies > 1 for augment in learns.augment):
         what = "adds rows that were not taken" if judged else "learns without labels"
         raise StatementError(

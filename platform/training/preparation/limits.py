@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ....algorithms.base import Online
 from ...errors import StatementError
 from ...input.side.writing import VECTORS
 from ..parallelism import places_of
@@ -27,7 +26,7 @@ def check(given: Preparation) -> Preparation:
 
 def check_resident(given: Preparation) -> None:
     """Refuse what a training that publishes versions while it learns cannot have."""
-    if not isinstance(given.recipe.algorithm.learns, Online):
+    if not given.recipe.algorithm.serves:
         raise StatementError(
             "PUBLISH EVERY needs an algorithm that learns batch by batch, as xftrl does; this one needs all rows at once."
         )

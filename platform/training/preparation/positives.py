@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ....algorithms.augments.random_items import RandomItems
-from ....algorithms.base import Algorithm, Online
+from ....algorithms.base import Algorithm
 from ...engines.base import Engine, Scan
 from ...errors import StatementError
 from ...input.columns import Columns
@@ -78,7 +78,7 @@ def check_drawn(taking: Taking | None, algorithm: Algorithm, columns: Columns) -
     Raises:
         StatementError: names the column.
     """
-    if taking is None or taking.items is None or not isinstance(algorithm.learns, Online):
+    if taking is None or taking.items is None:
         return
     own = {name.lower() for name in taking.items.schema.names}
     for augment in algorithm.learns.augment:

@@ -8,7 +8,6 @@ from statistics import median
 
 import numpy as np
 
-from ....algorithms.base import Solved
 from ....algorithms.solver import Doubles, SolverInput
 from ...cores import cores
 from ...input.holdout import beginning_of
@@ -35,7 +34,8 @@ def cost(prepared: Prepared) -> Cost:
     encoded, count = time.perf_counter() - begun, max(1, examples.examples)
     steps: list[float] = []
     algorithm = prepared.recipe.algorithm
-    assert isinstance(algorithm.learns, Solved)
+    solve = algorithm.learns.solve
+    assert solve is not None
     (table,) = algorithm.tables
     shape = len(examples.features.keys), table.dim
 
@@ -47,7 +47,7 @@ def cost(prepared: Prepared) -> Cost:
 
     counts = np.repeat(examples.features.counts.astype(np.float64), table.dim)
     known = SolverInput(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
-    algorithm.learns.solve(objective, known, lambda iteration, value: None)
+    solve(objective, known, lambda iteration, value: None)
     features = prepared.features()
     kept = KEPT_TWICE * examples.bytes * every // count
     times = every / count

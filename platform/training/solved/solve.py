@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.base import Solved
 from ....algorithms.solver import SolverInput
 from ....warehouse.rows import rows_schema
 from ...engines.tasks import Tasks
@@ -131,7 +130,8 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Sa
     """Let the algorithm find the weights, measure them on the examples, and write them together with the weights of features
     that the data lack."""
     algorithm, columns = prepared.recipe.algorithm, prepared.columns
-    assert isinstance(algorithm.learns, Solved)
+    solve = algorithm.learns.solve
+    assert solve is not None
     (table,) = algorithm.tables
     before = stored_rows(prepared, table.name)
     moments = data.moments
@@ -149,7 +149,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Sa
     every, (penalty, most) = np.repeat(counts, table.dim), whole_of(prepared.recipe)
     l1, l2 = penalty(every) if penalty else (0.0, 0.0)
     known = SolverInput(start, every, np.repeat(intercept, table.dim), l1, l2, most)
-    weights = algorithm.learns.solve(objective, known, monitor.iterated).reshape(shape)
+    weights = solve(objective, known, monitor.iterated).reshape(shape)
     for tallies in data.measure(weights):
         monitor.passes.take([PassTally(0, tallies)])
     saved = write(draft, data.kept.beside(rows_of(data.features, weights, before)))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
+from xpsql.algorithms.blocks.vector_arrays import VECTOR_ARRAYS
 from xpsql.algorithms.linear.scores import linear_scores
 from xpsql.algorithms.losses import LOGLOSS
 from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
@@ -27,11 +28,11 @@ class AveragesOptions:
 
 def averages(options: AveragesOptions, layout: Layout) -> Algorithm:
     """Learn a logistic regression over the other slots and the mean of each array's vectors."""
-    assert all(slot.option == "frames" for slot in layout.vector_arrays)
-    dims = [slot.dim for slot in layout.vector_arrays]
+    assert all(slot.option == "frames" for slot in layout.block(VECTOR_ARRAYS))
+    dims = [slot.dim for slot in layout.block(VECTOR_ARRAYS)]
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
-        means = [one.values.sum(axis=1) / jnp.maximum(one.mask.sum(axis=1), 1)[:, None] for one in inputs.vector_arrays]
+        means = [one.values.sum(axis=1) / jnp.maximum(one.mask.sum(axis=1), 1)[:, None] for one in inputs.block(VECTOR_ARRAYS)]
         return linear_scores(parameters["weights"], inputs) + jnp.concatenate(means, axis=1) @ parameters["directions"]
 
     def optimizer(table: TableSpec) -> Operator:

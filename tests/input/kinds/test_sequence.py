@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xpsql.algorithms.blocks.histories import HISTORIES
 from xpsql.algorithms.chunk import Chunk
 from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.errors import DataError, StatementError
-from xpsql.platform.input.batches import Batch, Ladders, batches
+from xpsql.platform.input.batches import Batch, Ladders, batches, padded_length
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.encode import encode
-from xpsql.platform.input.histories import padded_length
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.options import Named
 from xpsql.platform.ps.compiled.ladder import Ladder
@@ -41,7 +41,7 @@ def log(items: list[Any], categories: list[Any]) -> pa.Table:
 
 def words(chunk: Chunk, columns: Columns, texts: str) -> list[list[list[str | None]]]:
     """Return what the fields of a chunk's one history are, by rows."""
-    (history,) = chunk.histories
+    (history,) = chunk.block(HISTORIES)
     names = {}
     for slot in columns.slots:
         for text in texts:
@@ -75,7 +75,7 @@ def test_an_array_of_structs_is_a_history_of_its_fields() -> None:
     assert columns.inputs == ("item", "clicks")
     chunk = encode(table, columns, with_labels=True)
     assert words(chunk, columns, "abcxyz") == [[["a", None, "b"], [], []], [["x", None, None], [], []]]
-    (history,) = chunk.histories
+    (history,) = chunk.block(HISTORIES)
     assert history.codes[0, 0] == chunk.scalar[0, 0]  # shared rows
 
 
@@ -120,7 +120,7 @@ def test_a_batch_has_the_elements_of_its_examples_in_order(rows: list[list[tuple
     _, cuts = cut(table, 4, 10)
     keys = {(s, t): int(feature_keys(s, pa.array([t]))[0]) for s in ("items", "kinds") for t in "abc"}
     for number, batch in enumerate(cuts):
-        (history,) = batch.histories
+        (history,) = batch.block(HISTORIES)
         assert history.rows.shape[1:] == history.mask.shape == (4, padded_length(history.mask.shape[1], 10))
         for example in range(4):
             own = rows[number * 4 + example][-10:] if example < batch.examples else []
@@ -151,5 +151,5 @@ def test_histories_of_some_rows_are_those_of_the_rows() -> None:
     table = log(ITEMS, KINDS)
     columns = columns_for(table, "items", "kinds")
     chunk = encode(table, columns, with_labels=True)
-    taken = chunk._replace(histories=tuple(one.take(np.array([3, 0, 0, 1])) for one in chunk.histories))
+    taken = chunk.having(HISTORIES, [one.take(np.array([3, 0, 0, 1])) for one in chunk.block(HISTORIES)])
     assert words(taken, columns, "abcxyz")[0] == [["c", None], ["a", "b", "c"], ["a", "b", "c"], []]

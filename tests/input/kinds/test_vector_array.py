@@ -15,7 +15,7 @@ import xpsql
 from tests.serving.conftest import loaded_of
 from tests.training.log import write
 from xpsql import algorithms
-from xpsql.algorithms.inputs import ArraySlot
+from xpsql.algorithms.blocks.vector_arrays import VECTOR_ARRAYS, ArraySlot
 from xpsql.algorithms.linear.xftrl import XftrlOptions
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.batches import Batch, Ladders, batches
@@ -38,7 +38,7 @@ from .averages import AVERAGES
 PLAN = Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "")
 NAN = float("nan")
 FRAMES = [[[1.0, 2.0], None, [3.0, NAN]], None, [], [[5.0, 6.0]], [[7.0, 7.0], [8.0, 8.0], [9.0, 9.0], [0.0, float("inf")]]]
-TRIAL = AlgorithmTrial(AVERAGES, layout=LAYOUT._replace(vector_arrays=(ArraySlot("frames", "frames", 2),)))
+TRIAL = AlgorithmTrial(AVERAGES, layout=LAYOUT.having(VECTOR_ARRAYS, [ArraySlot("frames", "frames", 2)]))
 
 
 def columns_for(table: pa.Table, length: int) -> Columns:
@@ -61,13 +61,13 @@ def cut(table: pa.Table, length: int, size: int) -> list[Batch]:
 @pytest.mark.parametrize("kind", [pa.list_(pa.list_(pa.float64())), pa.large_list(pa.list_(pa.float32()))])
 def test_the_last_vectors_stay_and_a_null_one_keeps_its_place(kind: pa.DataType) -> None:
     first, second = cut(frames(FRAMES, kind), 3, 4)
-    (one,), (other,) = first.vector_arrays, second.vector_arrays
+    (one,), (other,) = first.block(VECTOR_ARRAYS), second.block(VECTOR_ARRAYS)
     assert one.mask.tolist() == [[True, False, True], [False] * 3, [False] * 3, [True, False, False]]
     assert one.values[[0, 3]].tolist() == [[[1, 2], [0, 0], [3, 0]], [[5, 6], [0, 0], [0, 0]]]
     assert not one.values[1:3].any()
     assert other.values[0].tolist() == [[8, 8], [9, 9], [0, 0]], "the oldest is left out; infinity is no number"
     assert other.mask.tolist() == [[True] * 3, *[[False] * 3] * 3], "padding has no vectors"
-    assert one.empty(2).values.shape == (2, 3, 2)
+    assert one.empty(2, 0).values.shape == (2, 3, 2)
 
 
 def test_what_is_no_array_of_vectors_of_one_length_is_refused() -> None:
