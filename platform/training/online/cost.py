@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from statistics import fmean
 
 from ....warehouse.trainings.progress import LEARNING
-from ...cores import cores
+from ...cores import cores, encoders
 from ...input.batches import Batch
 from ...input.runs import RunsOfSplit
 from ...input.source import row_of
@@ -47,7 +47,7 @@ def cost(prepared: Prepared) -> Cost:
         return Cost(0.0, features, size)
     rows, number = prepared.counts.total, sum(prepared.batches)
     steps, begin = stepped(prepared, batches, deadline)
-    reading, learning = seconds * rows / sampled, number * fmean(steps)
+    reading, learning = seconds * rows / sampled / encoders(prepared.places.workers), number * fmean(steps)
     shorter, longer = sorted((reading, learning))
     once = begin + features * NEW_ROW_SECONDS + size * BYTE_SECONDS
     return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size, once)
