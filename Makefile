@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
-NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
+NATIVE := CMakeLists.txt $(wildcard platform/native/* platform/ps/native/* algorithms/layers/native/*)
 
 .PHONY: demo test test-slow test-torch oldest check docs bench chaos fuzz simulate sanitize format clean
 
@@ -63,8 +63,8 @@ check: $(VENV)/.dev  ## Lint, format and types.
 docs: $(VENV)/.docs  ## Make a site of docs/ in build/site.
 	$(BIN)/mkdocs build --quiet --strict
 
-bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md shows; ONLY="training cores": of some groups.
-	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md shows; ONLY="training cores": of some groups; ROWS=4000000.
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS))
 
 chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/reliability.md; PARTS=faults EVERY=51 takes minutes.
 	PYTHON=$(BIN)/python scripts/chaos

@@ -1,6 +1,6 @@
 """Measure groups of benchmarks, print their figures, and write them as JSON.
 
-python -m benchmarks [--only GROUP ...] [--quick] [--json]
+python -m benchmarks [--only GROUP ...] [--quick] [--json] [--rows N]
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--quick", action="store_true", help="few rows, once, no targets: shows that the benchmark works")
     parser.add_argument("--json", action="store_true", help="write benchmarks/results/GROUP.json")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of the made log's training part, a fifth of them for tests")
     parser.add_argument("--log", type=Path, help="a log that `python -m benchmarks.log` has made")
     parser.add_argument("--data", type=Path, help="a folder of published logs, see benchmarks/published.py")
     parser.add_argument("--rounds", type=int, default=3, help="runs in turns, whose medians count")
@@ -84,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="xpsql-bench-") as name:
         folder, log = Path(name), given.log
         if log is None:
-            log, rows = folder / "log", QUICK_ROWS if given.quick else ROWS
+            log, rows = folder / "log", QUICK_ROWS if given.quick else given.rows
             measure(call(made, log, rows, rows // 5, 7))
         for group in given.only:
             module = importlib.import_module(f"benchmarks.{group}")
@@ -98,6 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if given.json:
                 RESULTS.mkdir(exist_ok=True)
                 data = "" if given.data is None else " --data FOLDER"
+                data += "" if given.rows == ROWS else f" --rows {given.rows}"
                 text = json.dumps(document(group, found, f"python -m benchmarks --only {group}{data}"), indent=1)
                 (RESULTS / f"{group}.json").write_text(text + "\n", encoding="utf-8")
 

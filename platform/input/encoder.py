@@ -25,7 +25,7 @@ from .columns import Columns
 from .encode import encode, require_known
 from .items import ItemFile
 from .numbers import shown
-from .runs import RunFinder
+from .runs import RunFinder, RunsOfSplit
 from .side.table import SideTable
 from .splits import chunk_batches
 
@@ -123,11 +123,6 @@ class Encoder:
         """Return a chunk with what neighbouring rows have in common, where that is wanted and found."""
         return chunk if self._runs is None else self._runs.found(chunk)
 
-    def begin_split(self) -> None:
-        """Let the next chunk, the first one of a split, choose the slots in which its rows are compared; see RunFinder."""
-        if self._runs is not None:
-            self._runs.begin_split()
-
     @functools.cached_property
     def _over_items(self) -> Sequence[Augment]:
         """What changes examples that are learned from; random items are those that the statement gives."""
@@ -140,7 +135,16 @@ class Encoder:
         chunk = encode(self._items.rows(columns.inputs), columns, with_labels=False)
         return replace(augment, catalogue=Catalogue(chunk, columns.layout))
 
-    def batches(self, chunk: Chunk, batch_size: int, first: BatchId, ladders: Ladders, skipped: int) -> Iterator[Batch]:
+    def batches(
+        self,
+        chunk: Chunk,
+        batch_size: int,
+        first: BatchId,
+        ladders: Ladders,
+        skipped: int,
+        split: RunsOfSplit | None = None,
+        number: int = 0,
+    ) -> Iterator[Batch]:
         """Cut a chunk into batches to learn from, numbered from `first`.
 
         Rows that augments add stay in the batch of the row they come from, which becomes larger; they are made piece by piece.
@@ -148,6 +152,8 @@ class Encoder:
         Args:
             batch_size: rows of the chunk for each.
             skipped: how many of them are left out, from the first on.
+            split: finds what neighbouring rows have in common in the split whose chunk this is; None: it is of none.
+            number: of the chunk in its split.
         """
         rows, size = len(chunk.weight), batch_size * self.copies
         draw = Draw(self._seed, first.pass_number, first.batch)
@@ -160,7 +166,8 @@ class Encoder:
             piece, stop = chunk, min(start + most, rows)
             for prepare in prepared:
                 piece = prepare(piece, start, stop)
-            piece, before = self.compacted(piece), start // batch_size
+            piece = self.compacted(piece) if split is None or self._runs is None else split.found(piece, number)
+            before = start // batch_size
             yield from batches(piece, size, first._replace(batch=first.batch + before), ladders, skipped - before)
 
 

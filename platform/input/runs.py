@@ -3,6 +3,7 @@ found in a chunk, and a batch holds once, for a group of examples, what a run ha
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -42,38 +43,17 @@ class Agreeing(NamedTuple):
 
 
 class RunFinder:
-    """Finds the runs of chunks, by few choices of slots, so that few programs are compiled.
-
-    Where rows are learned from, the first chunk of a split chooses for all of it: sums are added in the same order whichever
-    worker learns it, and at whichever batch a worker resumes it. Elsewhere the chosen slots are kept for the next chunks as
-    long as they do nearly as well as the best ones.
+    """Finds the runs of chunks, by few choices of slots, so that few programs are compiled: the chosen slots are kept for the
+    next chunks as long as they do nearly as well as the best ones. Where rows are learned from, see RunsOfSplit.
     """
 
     def __init__(self) -> None:
         self._known: list[Agreeing] = []
-        self._of_split: Agreeing | None = None
-        self._in_split = self._begun = False
-
-    def begin_split(self) -> None:
-        """Let the next chunk, the first one of a split, choose the slots until the next split begins."""
-        self._in_split, self._begun = True, False
 
     def found(self, chunk: Chunk) -> Chunk:
         """Return a chunk with its runs, where they save at least a quarter of the work on its features; runs that it was read
         with stay."""
-        if chunk.runs is not None:
-            return chunk
-        rows = len(chunk.weight)
-        slots = self._chosen_of_split(chunk) if self._in_split else self._chosen(chunk)
-        if slots is None:
-            return chunk
-        starts = starts_of(chunk, slots)
-        return chunk._replace(runs=RowRuns(starts, *slots)) if 2 * len(starts) <= rows else chunk
-
-    def _chosen_of_split(self, chunk: Chunk) -> Agreeing | None:
-        if not self._begun:
-            self._begun, self._of_split = True, best_of(chunk)
-        return self._of_split
+        return chunk if chunk.runs is not None else with_runs(chunk, self._chosen(chunk))
 
     def _chosen(self, chunk: Chunk) -> Agreeing | None:
         best = best_of(chunk)
@@ -85,6 +65,51 @@ class RunFinder:
                 return known
         self._known.append(best)
         return best
+
+
+class RunsOfSplit:
+    """Finds the runs of the chunks of one split, which several threads may encode.
+
+    The first chunk that has no runs yet chooses for all of them: sums are added in the same order whichever worker learns the
+    split, on however many threads, and at whichever batch a worker resumes it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._over = 0  # so many chunks need the choice no more, or have made it
+        self._chosen = False
+        self._slots: Agreeing | None = None
+
+    def found(self, chunk: Chunk, number: int) -> Chunk:
+        """Return a chunk with its runs; see RunFinder.
+
+        Args:
+            number: of the chunk in its split, from 0. It waits for those before it, until each has chosen or is over.
+        """
+        if chunk.runs is not None:
+            return chunk
+        if not self._chosen:
+            with self._lock:
+                self._lock.wait_for(lambda: self._over >= number)
+                if not self._chosen:
+                    self._slots, self._chosen = best_of(chunk), True
+            self.over(number)
+        return with_runs(chunk, self._slots)
+
+    def over(self, number: int) -> None:
+        """Let the chunk after this one choose, where none has."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._chosen or self._over >= number)
+            self._over = max(self._over, number + 1)
+            self._lock.notify_all()
+
+
+def with_runs(chunk: Chunk, slots: Agreeing | None) -> Chunk:
+    """Return a chunk with the runs in which slots agree, where they are long enough."""
+    if slots is None:
+        return chunk
+    starts = starts_of(chunk, slots)
+    return chunk._replace(runs=RowRuns(starts, *slots)) if 2 * len(starts) <= len(chunk.weight) else chunk
 
 
 class Neighbours(NamedTuple):

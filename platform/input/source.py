@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
+
+import pyarrow as pa
 
 from ...warehouse.entries import Split
 from ..engines.base import Scan
@@ -13,8 +16,10 @@ from ..ps.watermarks import Turn
 from .batches import Batch, Ladders
 from .dealing import Deal, TurnAssignment
 from .encoder import Encoder
+from .prefetch import Make
+from .runs import RunsOfSplit
 from .splits import chunk_rows
-from .timing import Clock
+from .timing import Clock, Clocks
 
 
 def never(dealt: TurnAssignment) -> bool:
@@ -28,6 +33,10 @@ class End(NamedTuple):
     turn: Turn
     batches: int
     term: int = 0
+
+
+Piece = Callable[[Clock], Generator[Batch | End, None, None]]
+"""Makes some batches of a turn, or its end; the clock measures the steps."""
 
 
 class Source:
@@ -78,22 +87,52 @@ class Source:
     def _turn(
         self, dealt: TurnAssignment, clock: Clock, left: Callable[[TurnAssignment], bool]
     ) -> Generator[Batch | End, None, None]:
+        for piece in self._pieces(dealt, clock):
+            for item in piece(clock):
+                if isinstance(item, Batch) and left(dealt):
+                    return
+                yield item
+
+    def pieces(self, deal: Deal, clocks: Clocks) -> Generator[Make[Batch | End], None, None]:
+        """Take turns as `batches` does, and yield what makes their batches and ends, piece by piece: each may be made on a
+        thread of its own, once those before it are begun. Whoever takes one reads it, one at a time."""
+        clock = clocks.reading
+        while (dealt := deal()) is not None:
+            for piece in self._pieces(dealt, clock):
+                yield lambda piece=piece: piece(clocks.reader())  # type: ignore[misc]
+                clock.start()
+
+    def _pieces(self, dealt: TurnAssignment, clock: Clock) -> Generator[Piece, None, None]:
         split, first, row = self._splits[dealt.turn.split], BatchId(self._epoch, *dealt.turn, 0, self._before), 0
-        self._encoder.begin_split()
+        runs, numbers = RunsOfSplit(), itertools.count()
         for table in self._scan.read(split, self._columns, chunk_rows(self._batch_size)):
             clock.lap("read")
             stop = first.batch + -(-table.num_rows // self._batch_size)
-            if stop > dealt.start or row == 0:  # the first rows are encoded even where they were learned: see RunFinder
-                chunk = self._encoder.chunk(table, functools.partial(row_of, self._scan, split, row))
-                skipped = dealt.start - first.batch
-                for batch in self._encoder.batches(chunk, self._batch_size, first, self._ladders, skipped):
-                    if left(dealt):
-                        return
-                    clock.lap("encode")
-                    yield standing(batch, dealt)
-                    clock.lap("read_wait")
+            if stop > dealt.start or row == 0:  # the first rows are encoded even where they were learned: see RunsOfSplit
+                where = functools.partial(row_of, self._scan, split, row)
+                yield functools.partial(self._encoded, table, where, first, dealt, runs, next(numbers))
             first, row = first._replace(batch=stop), row + table.num_rows
-        yield End(dealt.turn, first.batch, dealt.term)
+        end = End(dealt.turn, first.batch, dealt.term)
+        yield lambda clock: (item for item in (end,))
+
+    def _encoded(
+        self,
+        table: pa.Table,
+        where: Callable[[int], str],
+        first: BatchId,
+        dealt: TurnAssignment,
+        runs: RunsOfSplit,
+        number: int,
+        clock: Clock,
+    ) -> Generator[Batch | End, None, None]:
+        try:
+            chunk, size = self._encoder.chunk(table, where), self._batch_size
+            for batch in self._encoder.batches(chunk, size, first, self._ladders, dealt.start - first.batch, runs, number):
+                clock.lap("encode")
+                yield standing(batch, dealt)
+                clock.lap("read_wait")
+        finally:
+            runs.over(number)
 
 
 def standing(batch: Batch, dealt: TurnAssignment) -> Batch:

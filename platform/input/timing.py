@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -20,6 +21,10 @@ class Clock:
         self.seconds = dict.fromkeys(steps, 0.0)
         self._last = time.perf_counter()
 
+    def start(self) -> None:
+        """Begin a lap, and count the time since the last one for nothing: another clock has it."""
+        self._last = time.perf_counter()
+
     def lap(self, step: str) -> None:
         """Count the time since the last lap for a step."""
         now = time.perf_counter()
@@ -28,7 +33,7 @@ class Clock:
 
 
 class Clocks:
-    """The clocks of one worker, and of the thread that reads and encodes for it.
+    """The clocks of one worker, and of the threads that read and encode for it.
 
     Steps of reading: `read`, `encode`, and `read_wait`, until the worker has taken a batch. Of learning: `input_wait`, until
     there is a batch; `pace_wait`, until other workers allow the step; `pull` and `push`, which wait for remote shards, and do
@@ -39,11 +44,19 @@ class Clocks:
     def __init__(self) -> None:
         self.reading = Clock(READING)
         self.learning = Clock(LEARNING)
+        self._readers: dict[int, Clock] = {}
+
+    def reader(self) -> Clock:
+        """Return the clock of this thread, one of several that read, and begin a lap."""
+        clock = self._readers.setdefault(threading.get_ident(), Clock(READING))
+        clock.start()
+        return clock
 
     @property
     def seconds(self) -> dict[str, float]:
-        """By step, so far."""
-        return {**self.reading.seconds, **self.learning.seconds}
+        """By step, so far; threads that read are summed."""
+        readers = [self.reading, *self._readers.copy().values()]
+        return {**{step: sum(one.seconds[step] for one in readers) for step in READING}, **self.learning.seconds}
 
 
 class Compiled:

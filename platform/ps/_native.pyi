@@ -26,6 +26,10 @@ _Seeds: TypeAlias = int | npt.NDArray[np.uint64]
 def memory(size: int) -> npt.NDArray[np.uint8]:
     """Return uninitialised bytes that start where XLA wants arrays; see aligned.py."""
 
+def set_threads(count: int) -> None:
+    """Let so many threads of this process work on the rows of a store at once, the calling one included; 1 until it is set.
+    What comes out is the same."""
+
 def keep_freed_memory(bytes: int) -> None:
     """Let all threads of this process that are still to come take memory from one pool, and let it keep so many freed bytes, so
     that requests of one size after the other take the same pages. Means nothing but with glibc."""

@@ -67,7 +67,7 @@ class LifecycleTable(Table):
                 self._blank(given, ended)
             absent = missing | ended
             known = self._known(keys, missing, now)
-            self._start(given, keys, absent)
+            self._starts.put(given, keys, absent)
             trial = self._tried(given, keys, missing)
             self._rest(given, keys, absent & (trial == MISSING), now)
             self._tell(given, touched, seen)

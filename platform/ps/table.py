@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._native import Arguments
 from .candidates import Candidates, Trials
-from .compiled.aligned import empty
-from .compiled.ladder import Ladder, rung
+from .compiled.ladder import rung
 from .compiled.program import Program
 from .compiled.row_programs import Pushed, RowPrograms
+from .compiled.starts import Starts
 from .compiled.table_programs import DRAWN, STATISTICS, Programs
 from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedError, Touched
 from .rows.base import MISSING, NewRows, Rows
@@ -62,7 +62,7 @@ class Table:
         self.store: Rows = new_rows([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
         self.base_rate, self.examples = 0.0, 0
-        self._ladder = Ladder()
+        self._starts = Starts(programs)
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
     def pull(self, keys: Keys, size: int, now: int, gone: Mask | None = None) -> Read:
@@ -85,7 +85,7 @@ class Table:
             self._blank(given, gone)
             absent |= gone
         if not programs.lead.gated:
-            self._start(given, keys, absent)
+            self._starts.put(given, keys, absent)
         weights: dict[str, Floats] = {name: given[column] for name, column in programs.pulled_stored.items()}
         offered = ended = None
         if len(weights) < len(programs.tables):
@@ -127,7 +127,7 @@ class Table:
         with self.lock:
             given, rows = self._looked_up(program, keys, self._size(gradients))
         new = rows == MISSING
-        self._start(given, keys, new)
+        self._starts.put(given, keys, new)
         self._rest(given, keys, new, now)
         self._tell(given, touched, seen)
         done = self._done(program, given, touched, pulled, gradients)
@@ -154,7 +154,7 @@ class Table:
         rows, created = self.store.insert(keys)
         (new,) = created.nonzero()
         initial = {c: np.zeros((len(new), self.programs.dims[c]), np.float32) for c in self.programs.initial if c not in found}
-        self._start(initial, keys[new], np.ones(len(new), np.bool_))
+        self._starts.put(initial, keys[new], np.ones(len(new), np.bool_))
         self.put(rows[new], initial)
         self.put(rows, found)
         # Statistics come from the first table; another one has the same.
@@ -229,12 +229,6 @@ class Table:
         self._rest(given, keys, np.zeros(n, np.bool_), now)
         read = program(given)
         return keys, columns | {name: np.asarray(values)[:n] for name, values in read.items()}
-
-    def _start(self, columns: Mapping[str, NDArray[Any]] | Arguments, keys: Keys, new: NDArray[np.bool_]) -> None:
-        """Set float columns of new rows to their initial values, in place."""
-        if self.programs.initial and new.any():
-            rows = np.flatnonzero(new).astype(np.int32)
-            self.programs.start(columns, split_keys(keys[rows], self._ladder.size(len(rows))), rows)
 
     def _looked_up(self, program: Program, keys: Keys, size: int) -> tuple[Arguments, NDArray[np.uint32]]:
         """Return the inputs of a program, with the columns of keys, padded with zeros to `size`; and the rows of keys."""
@@ -326,14 +320,6 @@ class Table:
         store.update(rows, numbers, columns, COUNTED, amounts, newest, [now] * len(newest))
         if len(created):
             store.scatter(rows[created], [NUMBER["slot"]], [touched.slots[created]])
-
-
-def split_keys(keys: Keys, size: int) -> Counts:
-    """Return keys as uint32[size, 2], low and high half, zeros after the last: JAX has no 64-bit integers."""
-    whole = empty((size, 2), np.uint32)
-    whole[: len(keys)] = keys.view(np.uint32).reshape(-1, 2)
-    whole[len(keys) :] = 0
-    return whole
 
 
 def drawn(batch: BatchId) -> dict[str, int]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ...algorithms.layers import _lookups
 from ..errors import StatementError
 from ..forks import FORKS
+from ..ps import _native
 from ..trust import TRUST
 
 KEPT_BYTES = 1 << 29
@@ -81,8 +82,11 @@ def limit_threads(count: int) -> None:
 
 
 def share_work(threads: int) -> None:
-    """Let products of rows, in native code, be shared among so many threads of this process. Results do not depend on it."""
-    _lookups.set_threads(min(max(threads, 1), MOST_THREADS))
+    """Let the work on rows, in native code, be shared among so many threads of this process: look-ups, products, pulls and
+    pushes. Results do not depend on it."""
+    count = min(max(threads, 1), MOST_THREADS)
+    _lookups.set_threads(count)
+    _native.set_threads(count)
 
 
 @functools.cache

@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 SLOTS_PER_SHARD = 4
 MOST_BY_DEFAULT = 64
-CORES_PER_WORKER = 2
-"""In this process: one for the worker, one for the thread that reads for it (docs/scaling.md, The cores of one machine)."""
 ROWS_PER_TASK = 200_000
-ROWS_PER_THREAD = 500_000
-"""Another worker in this process is worth the loss of determinism from so many rows on: about two seconds of work."""
 ROWS_PER_LEARNER_OF_VECTORS = 2_000_000
-"""The same of an algorithm that takes no large batches: what workers know too late of each other's updates costs vectors and
-layers accuracy (docs/scaling.md, Large batches)."""
+"""So many rows are worth another worker of an algorithm that takes no large batches: what workers know too late of each other's
+updates costs vectors and layers accuracy (docs/scaling.md, Large batches)."""
 ROWS_PER_SHARD = 1_000_000
 BYTES_PER_SHARD = 64 * 2**20
 WHOLE_ROWS = 1 << 16
@@ -91,7 +87,8 @@ def places_of(settings: Settings, tasks: Room | None, serves: bool) -> Places:
     """Return how many shards and workers a training has.
 
     Args:
-        tasks: where they run; None: in this process, by default with one shard and as many workers as its cores keep busy.
+        tasks: where they run; None: in this process, by default with one shard and one worker, whose batches all cores work on,
+            and without shards with a worker for each core: results depend on no core in any case.
         serves: it needs shards.
 
     Raises:
@@ -99,7 +96,7 @@ def places_of(settings: Settings, tasks: Room | None, serves: bool) -> Places:
     """
     least = (settings.shards or 1) if serves else 0
     if tasks is None:
-        return Places(least, settings.workers or threads(settings, serves))
+        return Places(least, settings.workers or (1 if serves else cores()))
     slots = tasks.slots(least + (settings.workers or 1), settings.together)
     default = min(slots, MOST_BY_DEFAULT)
     shards = settings.shards or max(1, min(default // SLOTS_PER_SHARD, default - (settings.workers or 1)))
@@ -126,14 +123,6 @@ def check_room(plan: Plan, room: Room) -> None:
     places_of(plan.settings, room, not isinstance(parts.ALGORITHM.find(plan.algorithm.name, None), AtOnce))
 
 
-def threads(settings: Settings, serves: bool) -> int:
-    """Return how many workers the cores of this machine keep busy: one where results would otherwise depend on the machine
-    although the statement asks for workers in step, one per core where results depend on nothing."""
-    if not serves:
-        return cores()
-    return max(1, cores() // CORES_PER_WORKER) if settings.sync == "asp" else 1
-
-
 def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool, tasks: Tasks | None) -> Sizes:
     """Return the sizes that a training runs with; TRAIN, CONTINUE, EXPLAIN and all kinds of algorithms use it.
 
@@ -145,9 +134,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
     """
     passes = passes_of(plan, algorithm, sum(rows))
     at_once = 1 if plan.clause(VALIDATE) is not None or offers else passes  # those are dealt one at a time
-    each = ROWS_PER_THREAD if tasks is None and algorithm.serves else ROWS_PER_TASK
-    if algorithm.serves and not algorithm.sizing.large_batches:
-        each = ROWS_PER_LEARNER_OF_VECTORS
+    each = ROWS_PER_LEARNER_OF_VECTORS if algorithm.serves and not algorithm.sizing.large_batches else ROWS_PER_TASK
     places = fitting(places, plan.settings, sum(rows), len(rows) * at_once, each)
     if not algorithm.serves and offers:
         alone = batch_size(plan.settings, sum(rows), 1, large=True, least=1)

@@ -57,8 +57,8 @@ class Settings:
     workers: int | None = option(
         None,
         "workers that learn in parallel, each with a thread that prefetches; with one, results are deterministic; by default "
-        "by cores and rows: in one process one for each two cores and 500,000 rows, 2,000,000 of fm and networks, and one with "
-        "ssp, bsp and hybrid",
+        "one in one process, on whose batches all cores work, and on Spark by cores and rows: one for each 200,000 rows, "
+        "2,000,000 of fm and networks",
         minimum=1,
         maximum=4096,
     )
@@ -79,8 +79,9 @@ class Settings:
     )
     read_ahead: int | None = option(
         None,
-        "batches that a worker prefetches (reads and encodes ahead), at most; by default as many as it turns out to need, "
-        "up to 64",
+        "batches that a worker prefetches (reads and encodes ahead), at most, which one thread then does; by default as many "
+        "as it turns out to need, up to 64, and where one worker has several cores, those of 131,072 rows for each of up to "
+        "eight",
         minimum=1,
         maximum=4096,
     )

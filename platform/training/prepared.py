@@ -11,12 +11,14 @@ from ...warehouse.entries import Split
 from ..engines.base import Scan
 from ..input.batches import Batch
 from ..input.columns import Columns
+from ..input.dealing import Deal
 from ..input.encoder import Encoder
-from ..input.prefetch import Ahead
+from ..input.prefetch import Abreast, Ahead
 from ..input.row_counts import RowCounts
 from ..input.source import End, Source
 from ..input.splits import chunk_batches
 from ..input.taken import Taking
+from ..input.timing import Clocks
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree
 from .clauses.evaluate import EVALUATE
@@ -180,6 +182,12 @@ class Prepared(TrainingInput):
         before = self.parent.manifest.learned.examples_total if self.parent else 0
         return Source(self.scan, self.splits, self.encoder, columns, self.batch_size, ladders, epoch, before)
 
+    def reading(self, source: Source, deal: Deal, clocks: Clocks, threads: int) -> Ahead[Batch | End] | Abreast[Batch | End]:
+        """Return what reads ahead for a worker on so many threads: on one where the statement says how far."""
+        if threads < 2 or self.plan.settings.read_ahead is not None:
+            return self.ahead(lambda: source.batches(deal, clocks.reading))
+        return Abreast(lambda: source.pieces(deal, clocks), threads, chunk_batches(self.batch_size))
+
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
-        """Return what reads ahead for a worker."""
+        """Return what reads ahead for a worker on one thread."""
         return Ahead(make, self.plan.settings.read_ahead, chunk_batches(self.batch_size))

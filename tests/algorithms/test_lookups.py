@@ -97,16 +97,16 @@ def apart(batch: int) -> jax.Array:
     return jnp.asarray(index, jnp.int32)
 
 
-@pytest.mark.parametrize("name", ["met", "projected", "side by side"])
+@pytest.mark.parametrize("name", ["met", "projected", "side by side", "gathered", "totals", "sums"])
 def test_threads_compute_what_one_does(name: str) -> None:
-    index, random = apart(1000), np.random.default_rng(3)
+    index, random = apart(3000), np.random.default_rng(3)
     rows = jnp.asarray(random.normal(size=(1201, 24)), jnp.float32)
     kernel = jnp.asarray(random.normal(size=(12 * 24, 80)), jnp.float32)
 
     def native(rows: jax.Array, kernel: jax.Array) -> Any:
         if name == "side by side":
             return side_by_side(True, rows.reshape(-1, 1, 24), kernel[None, :24], jnp.ones((1, 80)))
-        return projected(rows, index, kernel) if name == "projected" else met(rows, index)
+        return projected(rows, index, kernel) if name == "projected" else PAIRS[name][0](rows, index)
 
     @jax.jit
     def both(rows: jax.Array, kernel: jax.Array) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from tests.input.test_groups import bag, chunk_of
 from xpsql.algorithms.chunk import Chunk
-from xpsql.platform.input.runs import RunFinder
+from xpsql.platform.input.runs import RunFinder, RunsOfSplit
 from xpsql.platform.ps._native import mark_bag_changes, mark_changes
 
 ROWS = 4096
@@ -87,17 +89,29 @@ def test_offsets_outside_of_a_bag_are_refused() -> None:
 
 def test_the_first_chunk_of_a_split_chooses_for_all_of_it() -> None:
     first, other = chunk([40, 40, 40, 40, 1, 40]), chunk([40, 1, 40, 40, 40, 40])
-    fresh, used = RunFinder(), RunFinder()
-    used.begin_split()
-    assert used.found(other).runs is not None
-    for finder in (fresh, used):
-        finder.begin_split()
-        chosen = [finder.found(one).runs for one in (first, other, first)]
-        assert chosen[0] is not None
-        assert chosen[0].lines == (True, True, True, True, False, True)
-        assert chosen[1] is None  # of what was chosen one changes in each row
-        assert chosen[2] is not None
-        assert chosen[2].lines == chosen[0].lines
-    finder.begin_split()
-    assert finder.found(chunk([1, 1])).runs is None
-    assert finder.found(first).runs is None
+    split = RunsOfSplit()
+    chosen = [split.found(one, number).runs for number, one in enumerate((first, other, first))]
+    assert chosen[0] is not None
+    assert chosen[0].lines == (True, True, True, True, False, True)
+    assert chosen[1] is None  # of what was chosen one changes in each row
+    assert chosen[2] is not None
+    assert chosen[2].lines == chosen[0].lines
+    split = RunsOfSplit()
+    assert split.found(chunk([1, 1]), 0).runs is None
+    assert split.found(first, 1).runs is None
+
+
+def test_chunks_of_a_split_wait_for_the_first_one_with_rows_on_whichever_thread() -> None:
+    first, other = chunk([40, 40, 40, 40, 1, 40]), chunk([40, 1, 40, 40, 40, 40])
+    split, begun = RunsOfSplit(), threading.Event()
+
+    def second() -> Chunk:
+        begun.set()
+        return split.found(other, 2)
+
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(second)
+        begun.wait()
+        split.over(0)  # it had no rows
+        assert split.found(first, 1).runs is not None
+        assert later.result().runs is None  # it has not chosen itself

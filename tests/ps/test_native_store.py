@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from xpsql.platform.ps._native import Arguments, Layout, Store
+from xpsql.platform.ps._native import Arguments, Layout, Store, set_threads
 from xpsql.platform.ps.rows.base import NewRows, Rows
 
 MISSING = 0xFFFFFFFF
@@ -308,3 +308,34 @@ def test_rows_that_come_and_go_for_long_leave_every_probe_an_end() -> None:
     for keys in held:
         assert (store.lookup(keys) != MISSING).all()
     assert (store.lookup(np.random.default_rng(99).integers(0, 2**64, 8192, np.uint64)) == MISSING).all()
+
+
+def test_threads_leave_the_rows_that_one_leaves() -> None:
+    random = np.random.default_rng(2)
+    keys = np.unique(random.integers(0, 2**64, 60_000, np.uint64))
+    batches = [random.choice(keys, 9000, replace=False) for _ in range(12)]
+
+    def changed(threads: int) -> list[np.ndarray]:
+        set_threads(threads)
+        store, found = Store(COLUMNS), []
+        for number, batch in enumerate(batches):
+            given = Arguments(LAYOUT, 9100)
+            rows = store.pull(batch, given)
+            found += [rows, given["v"].copy(), given["count"].copy()]
+            new = np.flatnonzero(rows == MISSING)
+            rows[new], _ = store.insert(batch[new])
+            v = given["v"][: len(batch)] + batch[:, None].astype(np.float32) + np.float32(number)
+            store.update(rows, [V], [v], [COUNT], [np.arange(len(batch), dtype=np.uint32)], [], [])
+            store.scatter(rows[new], [SLOT], [batch[new].astype(np.uint16)])
+            found.append(store.lookup(batch))
+            if number == 6:
+                store.begin_snapshot(True, 0)  # from now on it tracks what changes
+        return [*found, *gathered(store, store.lookup(keys)).values(), np.array(store.pending(0))]
+
+    try:
+        one = changed(1)
+        for threads in (2, 4):
+            for own, other in zip(one, changed(threads), strict=True):
+                np.testing.assert_array_equal(own, other)
+    finally:
+        set_threads(1)

@@ -11,6 +11,7 @@ import jax
 import pytest
 
 from xpsql.algorithms.layers import _lookups
+from xpsql.platform.ps import _native
 from xpsql.platform.training import compiled
 from xpsql.platform.training.compiled import keep_compiled, share_work
 
@@ -32,9 +33,10 @@ def test_native_code_has_at_least_one_thread_and_not_too_many(
     threads: int, reported: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[int] = []
-    monkeypatch.setattr(_lookups, "set_threads", heard.append)
+    for module in (_lookups, _native):
+        monkeypatch.setattr(module, "set_threads", heard.append)
     share_work(threads)
-    assert heard == [reported]
+    assert heard == [reported, reported]
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep what they free as they like")

@@ -63,31 +63,26 @@ def test_the_shards_of_one_worker_stand_at_one_step_whatever_sync_is(sync: str, 
     [
         (1, Settings(), True, Places(1, 1)),
         (2, Settings(), True, Places(1, 1)),
-        (16, Settings(), True, Places(1, 8)),
+        (16, Settings(), True, Places(1, 1)),
         (16, Settings(workers=3, shards=2), True, Places(2, 3)),
         (16, Settings(sync="bsp"), True, Places(1, 1)),
         (16, Settings(), False, Places(0, 16)),
     ],
 )
-def test_the_workers_of_one_process_follow_its_cores(
+def test_one_process_has_one_worker_and_as_many_as_cores_where_results_do_not_depend_on_them(
     cores: int, settings: Settings, serves: bool, expected: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parallelism, "cores", lambda: cores)
     assert places_of(settings, None, serves) == expected
 
 
-def test_a_training_in_one_process_takes_its_cores_where_it_has_the_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parallelism, "cores", lambda: 6)
-    monkeypatch.setattr(parallelism, "ROWS_PER_THREAD", 1000)
+def test_a_training_in_one_process_has_one_worker_unless_the_statement_asks_for_more(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path) as session:
         session.sql("CREATE TABLE log AS SELECT CAST(id % 3 = 0 AS INT) AS click, id % 40 AS ad FROM range(1600)")
         for _ in range(3):  # each is a file, and a split of its own
             session.sql("INSERT INTO log SELECT CAST(id % 3 = 0 AS INT), id % 40 FROM range(1000)")
         session.sql("TRAIN MODEL m USING xftrl LABEL click AS SELECT * FROM log")
-        monkeypatch.setattr(parallelism, "ROWS_PER_LEARNER_OF_VECTORS", 4000)
-        session.sql("TRAIN MODEL vectors USING fm LABEL click AS SELECT * FROM log")
-    for name, workers in (("m", 3), ("vectors", 2)):
+        session.sql("TRAIN MODEL vectors USING fm LABEL click WITH (workers = 2) AS SELECT * FROM log")
+    for name, workers in (("m", 1), ("vectors", 2)):
         manifest = Models(tmp_path).version(name).manifest
         assert (manifest.sizes.workers, manifest.learned.examples) == (workers, 4600)

@@ -34,6 +34,7 @@ using FloatsOut = ffi::Result<Floats>;
 
 constexpr size_t most_dim = 1024;  // of the vectors of algorithms that meet
 constexpr size_t run = 128;        // examples that a thread takes at a time
+constexpr size_t worth = 1 << 15;  // floats that are worth a helper
 
 // Calls use(width), with the number of floats known to the compiler where it is a usual one.
 template <size_t n>
@@ -65,20 +66,33 @@ Shape shape_of(const Floats& vectors, const Indices& index) {
 
 // Calls act(begin, end) for runs of lines that have no row in common: few, since each run goes through all examples.
 template <class Act>
-void by_lines(const Indices& index, Act act) {
-    const size_t lines = index.dimensions()[0], most = 2 * Team::get().threads();
+void by_lines(const int32_t* index, size_t lines, size_t batch, Act act) {
+    const size_t most = 2 * Team::get().threads();
     std::vector<size_t> begins = {0};
-    for (const size_t begin : disjoint(spans_of(index.typed_data(), lines, index.dimensions()[1])))
+    for (const size_t begin : disjoint(spans_of(index, lines, batch)))
         if (begin * most >= lines * begins.size() || begin == lines) begins.push_back(begin);
     Team::get().run(begins.size() - 1, [&](size_t part) { act(begins[part], begins[part + 1]); });
 }
 
+// The same for work that costs little: all lines at once where nobody helps, or there is little of it.
+template <class Act>
+void by_few_lines(const int32_t* index, size_t lines, size_t batch, size_t dim, Act act) {
+    if (Team::get().threads() < 2 || lines * batch * dim < worth) return act(size_t{0}, lines);
+    by_lines(index, lines, batch, act);
+}
+
+// Examples of a run that is worth a helper.
+size_t run_of(const Shape& shape) { return std::max(run, worth / 2 / std::max<size_t>(shape.lines * shape.dim, 1)); }
+
 // gathered[b, l] = vectors[index[l, b]]
 void gather_rows(const Shape& shape, const float* from, const int32_t* at, float* to) {
     with_width(shape.dim, [&](auto dim) {
-        for (size_t b = 0; b < shape.batch; ++b)
-            for (size_t l = 0; l < shape.lines; ++l, to += dim)
-                std::memcpy(to, from + size_t(at[l * shape.batch + b]) * dim, dim * sizeof(float));
+        in_pieces(shape.batch, run_of(shape), [&](size_t begin, size_t end) {
+            float* out = to + begin * shape.lines * dim;
+            for (size_t b = begin; b < end; ++b)
+                for (size_t l = 0; l < shape.lines; ++l, out += dim)
+                    std::memcpy(out, from + size_t(at[l * shape.batch + b]) * dim, dim * sizeof(float));
+        });
     });
 }
 
@@ -91,11 +105,15 @@ ffi::Error gather(Floats vectors, Indices index, FloatsOut gathered) {
 void scatter_rows(const Shape& shape, const float* from, const int32_t* at, float* to) {
     std::memset(to, 0, shape.rows * shape.dim * sizeof(float));
     with_width(shape.dim, [&](auto dim) {
-        for (size_t b = 0; b < shape.batch; ++b)
-            for (size_t l = 0; l < shape.lines; ++l, from += dim) {
-                float* row = to + size_t(at[l * shape.batch + b]) * dim;
-                for (size_t d = 0; d < dim; ++d) row[d] += from[d];
+        by_few_lines(at, shape.lines, shape.batch, dim, [&](size_t begin, size_t end) {
+            for (size_t b = 0; b < shape.batch; ++b) {
+                const float* own = from + (b * shape.lines + begin) * dim;
+                for (size_t l = begin; l < end; ++l, own += dim) {
+                    float* row = to + size_t(at[l * shape.batch + b]) * dim;
+                    for (size_t d = 0; d < dim; ++d) row[d] += own[d];
+                }
             }
+        });
     });
 }
 
@@ -112,17 +130,19 @@ ffi::Error sum(Floats vectors, Indices index, FloatsOut sums, FloatsOut squares)
     std::memset(sums->typed_data(), 0, sums->size_bytes());
     std::memset(squares->typed_data(), 0, squares->size_bytes());
     with_width(shape.dim, [&](auto dim) {
-        for (size_t l = 0; l < shape.lines; ++l) {
-            float* sum = sums->typed_data();
-            float* square = squares->typed_data();
-            for (size_t b = 0; b < shape.batch; ++b, ++at, sum += dim, square += dim) {
-                const float* row = from + size_t(*at) * dim;
-                for (size_t d = 0; d < dim; ++d) {
-                    sum[d] += row[d];
-                    square[d] += row[d] * row[d];
+        in_pieces(shape.batch, run_of(shape), [&](size_t begin, size_t end) {
+            for (size_t l = 0; l < shape.lines; ++l) {
+                float* sum = sums->typed_data() + begin * dim;
+                float* square = squares->typed_data() + begin * dim;
+                for (size_t b = begin; b < end; ++b, sum += dim, square += dim) {
+                    const float* row = from + size_t(at[l * shape.batch + b]) * dim;
+                    for (size_t d = 0; d < dim; ++d) {
+                        sum[d] += row[d];
+                        square[d] += row[d] * row[d];
+                    }
                 }
             }
-        }
+        });
     });
     return ffi::Error::Success();
 }
@@ -134,15 +154,18 @@ ffi::Error sum_gradient(Floats vectors, Indices index, Floats sums, Floats squar
     const int32_t* at = index.typed_data();
     std::memset(gradient->typed_data(), 0, gradient->size_bytes());
     with_width(shape.dim, [&](auto dim) {
-        for (size_t l = 0; l < shape.lines; ++l) {
-            const float* sum = sums.typed_data();
-            const float* square = squares.typed_data();
-            for (size_t b = 0; b < shape.batch; ++b, ++at, sum += dim, square += dim) {
-                const float* row = from + size_t(*at) * dim;
-                float* to = gradient->typed_data() + size_t(*at) * dim;
-                for (size_t d = 0; d < dim; ++d) to[d] += sum[d] + 2 * square[d] * row[d];
+        by_few_lines(at, shape.lines, shape.batch, dim, [&](size_t begin, size_t end) {
+            for (size_t l = begin; l < end; ++l) {
+                const float* sum = sums.typed_data();
+                const float* square = squares.typed_data();
+                for (size_t b = 0; b < shape.batch; ++b, sum += dim, square += dim) {
+                    const size_t own = size_t(at[l * shape.batch + b]) * dim;
+                    const float* row = from + own;
+                    float* to = gradient->typed_data() + own;
+                    for (size_t d = 0; d < dim; ++d) to[d] += sum[d] + 2 * square[d] * row[d];
+                }
             }
-        }
+        });
     });
     return ffi::Error::Success();
 }
@@ -154,8 +177,10 @@ ffi::Error total(Floats weights, Indices index, FloatsOut totals) {
     const int32_t* at = index.typed_data();
     float* to = totals->typed_data();
     std::memset(to, 0, totals->size_bytes());
-    for (size_t l = 0; l < lines; ++l, at += batch)
-        for (size_t b = 0; b < batch; ++b) to[b] += from[at[b]];
+    in_pieces(batch, run_of({0, 1, lines, batch}), [&](size_t begin, size_t end) {
+        for (size_t l = 0; l < lines; ++l)
+            for (size_t b = begin; b < end; ++b) to[b] += from[at[l * batch + b]];
+    });
     return ffi::Error::Success();
 }
 
@@ -166,8 +191,10 @@ ffi::Error total_gradient(Floats totals, Indices index, FloatsOut gradient) {
     const int32_t* at = index.typed_data();
     float* to = gradient->typed_data();
     std::memset(to, 0, gradient->size_bytes());
-    for (size_t l = 0; l < lines; ++l, at += batch)
-        for (size_t b = 0; b < batch; ++b) to[at[b]] += from[b];
+    by_few_lines(at, lines, batch, 1, [&](size_t begin, size_t end) {
+        for (size_t l = begin; l < end; ++l)
+            for (size_t b = 0; b < batch; ++b) to[at[l * batch + b]] += from[b];
+    });
     return ffi::Error::Success();
 }
 
@@ -218,7 +245,7 @@ ffi::Error meet_gradient(Floats vectors, Indices index, Indices owner, Indices c
     float* to = gradient->typed_data();
     std::memset(to, 0, gradient->size_bytes());
     with_width(shape.dim / shape.lines, [&](auto dim) {
-        by_lines(index, [&](size_t begin, size_t end) {
+        by_lines(at, shape.lines, shape.batch, [&](size_t begin, size_t end) {
             float in_common = 0;
             for (size_t b = 0; b < shape.batch; ++b) {
                 const bool last = b + 1 == shape.batch || of[b] != of[b + 1];

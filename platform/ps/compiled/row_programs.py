@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...operators.base import Rows
-from .._native import Arguments, put_rows
 from ..messages import OFFERED
 from .program import Given, Inputs, Program
 from .table_programs import DRAWN, Programs
@@ -127,14 +126,6 @@ class RowPrograms:
             return bounds_of([one.kept(one.own(given), ("w",))["w"] for one in self.tables.values()], kept)
 
         return Program(bounds, self._rows)
-
-    def start(
-        self, columns: Mapping[str, NDArray[Any]] | Arguments, halves: NDArray[np.uint32], rows: NDArray[np.int32]
-    ) -> None:
-        """Set columns of new rows to their initial values, in place; `halves` are their keys, uint32[size, 2]."""
-        for name, initial in self.initial.items():
-            if name in columns:
-                put_rows(columns[name], rows, np.asarray(initial(halves)))
 
     def brought(self, pulled: Mapping[str, Floats], gradients: Mapping[str, Floats]) -> Given:
         """Return what a push brings in memory of its own, as inputs of its program: by table, float32[size, dim]."""

@@ -47,4 +47,19 @@ class Mapping {
     size_t bytes_;
 };
 
+struct Region {
+    uint8_t* begin = nullptr;
+    size_t bytes = 0;
+};
+
+// Makes pages of zeros resident, where the system can be asked to; what is there already stays, and memory that is gone is no
+// error.
+inline void make_resident(Region region) {
+#ifdef MADV_POPULATE_WRITE
+    madvise(region.begin, region.bytes, MADV_POPULATE_WRITE);
+#else
+    (void)region;
+#endif
+}
+
 }  // namespace xpsql

@@ -1,6 +1,8 @@
 // The Python module xpsql.platform.ps._native. Its contract is _native.pyi.
 #include <nanobind/nanobind.h>
 
+#include "parallel.hpp"
+
 namespace xpsql {
 
 void bind_arguments(nanobind::module_& module);
@@ -42,4 +44,5 @@ NB_MODULE(_native, module) {
     xpsql::bind_codec(module);
     xpsql::bind_frames(module);
     xpsql::bind_store(module);
+    module.def("set_threads", [](size_t count) { xpsql::Team::get().set_threads(count); }, nanobind::arg("count"));
 }

@@ -1,6 +1,7 @@
 // Records of one fixed size, [key | columns], found by row number.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -62,7 +63,18 @@ class Records {
         free_ = row;
     }
 
+    // Memory that the next new rows lie in and nobody has named before: a thread may ask the system for it ahead of them, since
+    // zeroing pages takes as long as much else that is done with a row. {} where there is enough.
+    Region ahead() {
+        const size_t used = (end_ & (chunk_rows - 1)) * stride_, whole = chunk_rows * stride_;
+        if (chunks_.empty() || used == 0 || named_ >= std::min(used + most_ahead, whole)) return {};
+        const size_t begin = round_up(std::max(named_, used), huge_page);
+        named_ = std::min(round_up(used + 2 * most_ahead, huge_page), whole);
+        return begin < named_ ? Region{chunks_.back() + begin, named_ - begin} : Region{};
+    }
+
   private:
+    static constexpr size_t most_ahead = 2 * huge_page;
     static constexpr int chunk_bits = 18;
     static constexpr size_t chunk_rows = size_t{1} << chunk_bits;
     static_assert(chunk_rows * 8 % huge_page == 0, "a chunk of any stride is whole huge pages");
@@ -72,6 +84,7 @@ class Records {
         if ((end_ & (chunk_rows - 1)) == 0) {
             mappings_.emplace_back(chunk_rows * stride_);
             chunks_.push_back(mappings_.back().begin());
+            named_ = 0;
         }
         return end_++;
     }
@@ -81,6 +94,7 @@ class Records {
     std::vector<uint8_t*> chunks_;
     std::vector<uint64_t> freed_;  // a bit per row, up to the last one that was ever released
     Row end_ = 0;
+    size_t named_ = 0;  // bytes of the last chunk
     Row free_ = no_row;
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "index.hpp"
+#include "parallel.hpp"
 #include "prefetch.hpp"
 #include "records.hpp"
 #include "snapshot.hpp"
@@ -65,6 +66,8 @@ class Store {
   public:
     static constexpr size_t block = 32;
     static_assert(block <= 256, "positions in a block are bytes");
+    static constexpr size_t piece = 1024;  // keys that a thread takes at a time
+    static_assert(piece % block == 0, "pieces are whole blocks");
 
     explicit Store(std::vector<Column> columns)
         : columns_(std::move(columns)), records_(lay_out(columns_)), index_(records_), snapshot_(records_),
@@ -85,14 +88,17 @@ class Store {
     }
 
     void lookup(const uint64_t* keys, size_t n, Row* rows) const {
-        probe(keys, n, key_only, [&](size_t first, size_t count, Candidate* candidates) {
-            for (size_t i = 0; i < count; ++i) rows[first + i] = confirm(candidates[i], keys[first + i]).row;
+        in_pieces(n, piece, [&](size_t begin, size_t end) {
+            probe(keys, begin, end, key_only, [&](size_t first, size_t count, Candidate* candidates) {
+                for (size_t i = 0; i < count; ++i) rows[first + i] = confirm(candidates[i], keys[first + i]).row;
+            });
         });
     }
 
     // New keys get a record of zeros. A key that stands twice is created once.
     void insert(const uint64_t* keys, size_t n, Row* rows, bool* created) {
-        probe(keys, n, key_only, [&](size_t first, size_t count, Candidate*) {
+        if (const Region ahead = records_.ahead(); ahead.bytes > 0) Team::get().post([ahead] { make_resident(ahead); });
+        probe(keys, 0, n, key_only, [&](size_t first, size_t count, Candidate*) {
             for (size_t i = first; i < first + count; ++i) {
                 rows[i] = index_.find(keys[i]);
                 created[i] = rows[i] == no_row;
@@ -103,7 +109,7 @@ class Store {
 
     size_t evict(const uint64_t* keys, size_t n) {
         const size_t before = size();
-        probe(keys, n, key_only, [&](size_t first, size_t count, Candidate*) {
+        probe(keys, 0, n, key_only, [&](size_t first, size_t count, Candidate*) {
             for (size_t i = first; i < first + count; ++i) {
                 const Row row = index_.erase(keys[i]);
                 if (row == no_row) continue;
@@ -117,51 +123,37 @@ class Store {
     // lookup and read in one pass: a record's lines are fetched once.
     template <class Visit>
     void pull(const uint64_t* keys, size_t n, Row* rows, Extent extent, Visit visit) const {
-        probe(keys, n, extent.with_key(), [&](size_t first, size_t count, Candidate* candidates) {
-            const uint8_t* records[block];
-            for (size_t i = 0; i < count; ++i) {
-                const Candidate& found = confirm(candidates[i], keys[first + i]);
-                rows[first + i] = found.row;
-                records[i] = found.record;
-            }
-            visit(first, count, records);
+        in_pieces(n, piece, [&](size_t begin, size_t end) {
+            probe(keys, begin, end, extent.with_key(), [&](size_t first, size_t count, Candidate* candidates) {
+                const uint8_t* records[block];
+                for (size_t i = 0; i < count; ++i) {
+                    const Candidate& found = confirm(candidates[i], keys[first + i]);
+                    rows[first + i] = found.row;
+                    records[i] = found.record;
+                }
+                visit(first, count, records);
+            });
         });
     }
 
-    // Calls visit(first, count, records) for blocks of rows; missing rows point at a record of zeros.
-    // Throws std::out_of_range for a row that never was.
+    // Calls visit(first, count, records) for blocks of rows, in any order and on several threads; missing rows point at a record
+    // of zeros. Throws std::out_of_range for a row that never was.
     template <class Visit>
     void read(const Row* rows, size_t n, Extent extent, Visit visit) const {
-        const uint8_t* records[2][block];
-        const auto resolve = [&](size_t first) {
-            const size_t count = std::min(block, n - first);
-            const uint8_t** to = records[first / block % 2];
-            for (size_t i = 0; i < count; ++i) {
-                to[i] = present(rows[first + i]) ? records_.at(rows[first + i]) : absent_.data();
-                prefetch(to[i] + extent.begin, extent.size);
-            }
-        };
-        if (n > 0) resolve(0);
-        for (size_t first = 0; first < n; first += block) {
-            if (first + block < n) resolve(first + block);
-            visit(first, std::min(block, n - first), records[first / block % 2]);
-        }
+        in_pieces(n, piece, [&](size_t begin, size_t end) { read_piece(rows, begin, end, extent, visit); });
     }
 
     // The same for writing; missing rows point at a record that nobody reads.
     template <class Visit>
     void write(const Row* rows, size_t n, Extent extent, Visit visit) {
-        std::vector<uint8_t> discarded(records_.stride());
-        read(rows, n, extent, [&](size_t first, size_t count, const uint8_t* const* records) {
-            uint8_t* writable[block];
-            for (size_t i = 0; i < count; ++i)
-                writable[i] = records[i] == absent_.data() ? discarded.data() : const_cast<uint8_t*>(records[i]);
-            if (snapshot_.tracking()) {
+        if (snapshot_.tracking()) {
+            return write_piece(rows, 0, n, extent, [&](size_t first, size_t count, uint8_t* const* records) {
                 for (size_t i = first; i < first + count; ++i)
                     if (rows[i] != no_row) snapshot_.writing(rows[i]);
-            }
-            visit(first, count, writable);
-        });
+                visit(first, count, records);
+            });
+        }
+        in_pieces(n, piece, [&](size_t begin, size_t end) { write_piece(rows, begin, end, extent, visit); });
     }
 
     // Puts whole records, as `Snapshot::take` gives them, in place of the rows of their keys. `keys`: theirs.
@@ -196,7 +188,7 @@ class Store {
         index_.each(slice, [&](Row row) { found.push_back(row); });
         std::vector<Entry> entries;
         entries.reserve(found.size());
-        read(found.data(), found.size(), key_only, [&](size_t first, size_t count, const uint8_t* const* records) {
+        read_piece(found.data(), 0, found.size(), key_only, [&](size_t first, size_t count, const uint8_t* const* records) {
             for (size_t i = 0; i < count; ++i) entries.push_back({load_key(records[i]), found[first + i]});
         });
         order(entries, [&](size_t i, const Entry& entry) {
@@ -227,6 +219,37 @@ class Store {
         for (size_t b = 0, first = 0; b + 1 < ends.size(); first = ends[b++])
             std::sort(ordered.data() + first, ordered.data() + ends[b], before);
         for (size_t i = 0; i < ordered.size(); ++i) put(i, ordered[i]);
+    }
+
+    // read, of rows [begin, end).
+    template <class Visit>
+    void read_piece(const Row* rows, size_t begin, size_t end, Extent extent, Visit visit) const {
+        const uint8_t* records[2][block];
+        const auto resolve = [&](size_t first) {
+            const size_t count = std::min(block, end - first);
+            const uint8_t** to = records[first / block % 2];
+            for (size_t i = 0; i < count; ++i) {
+                to[i] = present(rows[first + i]) ? records_.at(rows[first + i]) : absent_.data();
+                prefetch(to[i] + extent.begin, extent.size);
+            }
+        };
+        if (begin < end) resolve(begin);
+        for (size_t first = begin; first < end; first += block) {
+            if (first + block < end) resolve(first + block);
+            visit(first, std::min(block, end - first), records[first / block % 2]);
+        }
+    }
+
+    // The same for writing.
+    template <class Visit>
+    void write_piece(const Row* rows, size_t begin, size_t end, Extent extent, Visit visit) const {
+        std::vector<uint8_t> discarded(records_.stride());
+        read_piece(rows, begin, end, extent, [&](size_t first, size_t count, const uint8_t* const* records) {
+            uint8_t* writable[block];
+            for (size_t i = 0; i < count; ++i)
+                writable[i] = records[i] == absent_.data() ? discarded.data() : const_cast<uint8_t*>(records[i]);
+            visit(first, count, writable);
+        });
     }
 
     static uint64_t load_key(const uint8_t* record) {
@@ -271,15 +294,16 @@ class Store {
         size_t num_late;
     };
 
-    // Calls act(first, count, candidates) for blocks of keys, in order, after fetching their buckets, then that part of the
+    // Calls act(first, count, candidates) for blocks of keys [begin, end), in order, after fetching their buckets, then that part of the
     // records which the buckets name, then the same for the few keys that stand beyond their bucket: steps a block apart.
     template <class Act>
-    void probe(const uint64_t* keys, size_t n, Extent extent, Act act) const {
+    void probe(const uint64_t* keys, size_t begin, size_t end, Extent extent, Act act) const {
         Probe probes[3];
-        const size_t blocks = (n + block - 1) / block;
-        const auto count = [&](size_t number) { return std::min(block, n - number * block); };
+        const size_t blocks = (end - begin + block - 1) / block;
+        const auto count = [&](size_t number) { return std::min(block, end - begin - number * block); };
+        keys += begin;
         for (size_t step = 0; step < blocks + 3; ++step) {
-            if (step >= 3) act((step - 3) * block, count(step - 3), probes[step % 3].candidates);
+            if (step >= 3) act(begin + (step - 3) * block, count(step - 3), probes[step % 3].candidates);
             if (step < blocks) fetch_buckets(keys + step * block, count(step), probes[step % 3]);
             if (step >= 1 && step - 1 < blocks)
                 fetch_records(keys + (step - 1) * block, count(step - 1), extent, probes[(step - 1) % 3]);

@@ -8,8 +8,9 @@ from itertools import islice, pairwise
 from statistics import fmean
 
 from ....warehouse.trainings.progress import LEARNING
-from ...cores import cores
+from ...cores import cores, encoders
 from ...input.batches import Batch
+from ...input.runs import RunsOfSplit
 from ...input.source import row_of
 from ...input.splits import chunk_rows
 from ...input.timing import Clock, Compiled
@@ -46,7 +47,7 @@ def cost(prepared: Prepared) -> Cost:
         return Cost(0.0, features, size)
     rows, number = prepared.counts.total, sum(prepared.batches)
     steps, begin = stepped(prepared, batches, deadline)
-    reading, learning = seconds * rows / sampled, number * fmean(steps)
+    reading, learning = seconds * rows / sampled / encoders(prepared.places.workers), number * fmean(steps)
     shorter, longer = sorted((reading, learning))
     once = begin + features * NEW_ROW_SECONDS + size * BYTE_SECONDS
     return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size, once)
@@ -60,12 +61,12 @@ def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:
     spent: list[tuple[float, float]] = []
     for number, split in enumerate(prepared.splits):
         begun = time.perf_counter()
-        encoder.begin_split()
+        runs = RunsOfSplit()
         for table in prepared.scan.read(split, prepared.columns.learned, chunk_rows(size)):
             if table.num_rows:
                 where = functools.partial(row_of, prepared.scan, split, 0)
                 chunk, ready = encoder.chunk(table, where), time.perf_counter()
-                made = encoder.batches(chunk, size, BatchId(split=number), prepared.recipe.ladders, 0)
+                made = encoder.batches(chunk, size, BatchId(split=number), prepared.recipe.ladders, 0, runs)
                 cut = list(islice(made, MOST - len(found)))
                 share = len(cut) * size / table.num_rows  # of the cutting, which goes on where there are more batches
                 whole = ready - begun + (time.perf_counter() - ready) / min(share, 1.0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....warehouse.files import VersionFiles
 from ....warehouse.storage import Storage
-from ...cores import cores
+from ...cores import cores, encoders
 from ...errors import CheckpointError
 from ...input.batches import Batch
 from ...input.dealing import Dealer, Standing
@@ -223,7 +223,7 @@ def run_workers(
         worker = Worker(number, client, prepared.recipe, learned, ended, clocks.learning)
         deal = functools.partial(dealer.next, number)
         try:
-            with prepared.ahead(lambda: source.batches(deal, clocks.reading)) as ahead:
+            with prepared.reading(source, deal, clocks, encoders(num_workers)) as ahead:
                 worker.learn(ahead, functools.partial(pace.step, number), settings.sync == "ssp")
         except Exception:
             pace.fail()

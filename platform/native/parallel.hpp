@@ -11,6 +11,7 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace xpsql {
@@ -19,7 +20,7 @@ namespace xpsql {
 // nobody waits for one that does not come. Those that come later still may look at a job whose owner has gone.
 class Job {
   public:
-    Job(size_t parts, const std::function<void(size_t)>& act) : parts_(parts), act_(act) {}
+    Job(size_t parts, std::function<void(size_t)> act) : parts_(parts), act_(std::move(act)) {}
 
     size_t left() const { return parts_ - std::min(parts_, next_.load(std::memory_order_relaxed)); }
 
@@ -43,7 +44,7 @@ class Job {
 
   private:
     const size_t parts_;
-    const std::function<void(size_t)>& act_;
+    const std::function<void(size_t)> act_;
     std::atomic<size_t> next_{0}, done_{0};
     std::mutex mutex_;
     std::exception_ptr error_;
@@ -62,6 +63,11 @@ class Team {
     void set_threads(size_t threads) { threads_ = std::max<size_t>(threads, 1); }
     size_t threads() const { return threads_; }
 
+    // Lets a helper call act() some time, and does not wait for it; it must not throw. Without helpers it is not called.
+    void post(const std::function<void()>& act) {
+        if (threads_ > 1) share(std::make_shared<Job>(1, [act](size_t) { act(); }));
+    }
+
     // Calls act(part) for each of so many parts, in any order and on any thread, and returns when all are done. Throws what one
     // of them has thrown.
     void run(size_t parts, const std::function<void(size_t)>& act) {
@@ -70,18 +76,22 @@ class Team {
             return;
         }
         const auto job = std::make_shared<Job>(parts, act);
-        {
-            const std::lock_guard locked(mutex_);
-            start_helpers();
-            jobs_.push_back(job);
-        }
-        called_.notify_one();
+        share(job);
         job->work();
         forget(job);
         job->finish();
     }
 
   private:
+    void share(const std::shared_ptr<Job>& job) {
+        {
+            const std::lock_guard locked(mutex_);
+            start_helpers();
+            jobs_.push_back(job);
+        }
+        called_.notify_one();
+    }
+
     void start_helpers() {
         try {
             for (; helpers_ + 1 < threads_; ++helpers_) std::thread([this] { help(); }).detach();
@@ -120,6 +130,13 @@ class Team {
 template <class Act>
 void in_runs(size_t n, size_t size, Act act) {
     Team::get().run((n + size - 1) / size, [&](size_t part) { act(part * size, std::min(n, (part + 1) * size)); });
+}
+
+// The same for items that do not depend on each other and cost little: in one run where nobody helps, or they are few.
+template <class Act>
+void in_pieces(size_t n, size_t size, Act act) {
+    if (n < 2 * size || Team::get().threads() < 2) return act(size_t{0}, n);
+    in_runs(n, size, act);
 }
 
 }  // namespace xpsql
