@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ....errors import NotAvailableError, Position, StatementError
+from ....installed import needing
 from ....local import local_path
 from ....objects import is_object, schema_of
 from .memory import MemorySource
@@ -30,7 +31,7 @@ def delta_files(options: Mapping[str, str], position: Position | None) -> tuple[
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        raise NotAvailableError("Delta tables need deltalake: pip install '.[delta]'.", position) from error
+        raise NotAvailableError(needing("Delta tables need deltalake", "delta"), position) from error
     path, version = options["path"], options.get("versionasof")
     if version is not None and not version.isdecimal():
         raise StatementError(f"The option versionAsOf takes a number, got {version!r}.", position)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....errors import NotAvailableError
+from ....installed import needing
 from ....objects import SCHEMES, located, stamp
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def let_read(connection: DuckDBPyConnection, files: tuple[str, ...]) -> None:
     try:
         from fsspec import AbstractFileSystem
     except ImportError as error:
-        raise NotAvailableError(f"{scheme}:// needs fsspec: pip install '.[objects]'.") from error
+        raise NotAvailableError(needing(f"{scheme}:// needs fsspec", "objects")) from error
 
     class Objects(AbstractFileSystem):  # type: ignore[misc]
         protocol = (scheme,)
