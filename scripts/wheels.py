@@ -1,8 +1,8 @@
 """Builds, checks and tries what a release has: wheels of Linux and a source distribution, in dist/. Run by `make wheel`.
 
-The compiler is zig, which brings a C++ library of its own, so that a wheel made anywhere runs wherever glibc 2.28 does. A wheel for this
-machine's processor is installed into environments that have nothing else, and tried (tests/packaging/trial.py); others are not run.
-ARCHES, PYTHONS: what to build for, of x86_64 and aarch64, and of 3.11 and 3.12, whose wheel every later Python takes.
+The compiler is zig, which brings a C++ library of its own, so that a wheel made anywhere runs wherever glibc 2.28 does. A wheel
+for this machine's processor is installed into environments that have nothing else, and tried (tests/packaging/trial.py); others
+are not run. ARCHES, PYTHONS: what to build for, of x86_64 and aarch64, and of 3.11 and 3.12, whose wheel every later Python takes.
 """
 
 from __future__ import annotations
@@ -125,11 +125,17 @@ def unpacked(archive: Path) -> Path:
 def compilers(arch: str) -> Path:
     """Write what calls zig as the compiler of an architecture, and return the folder."""
     spec = find_spec("ziglang")
-    assert spec is not None and spec.origin is not None  # `tools` has seen to it
+    assert spec is not None  # `tools` has seen to it
+    assert spec.origin is not None
     zig, folder = Path(spec.origin).parent / "zig", WORK / arch
     folder.mkdir(parents=True, exist_ok=True)
     target = "{}-linux-gnu.{}.{}".format(arch, *GLIBC)
-    for name, arguments in {"cc": f"cc -target {target}", "c++": f"c++ -target {target}", "ar": "ar", "ranlib": "ranlib"}.items():
+    for name, arguments in {
+        "cc": f"cc -target {target}",
+        "c++": f"c++ -target {target}",
+        "ar": "ar",
+        "ranlib": "ranlib",
+    }.items():
         (folder / name).write_text(f'#!/bin/sh\nexec "{zig}" {arguments} "$@"\n')
         (folder / name).chmod(0o755)
     return folder

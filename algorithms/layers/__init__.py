@@ -1,5 +1,5 @@
 """What networks are made of: lookups, poolings, activations, dense layers."""
 
-from ...platform.installed import require_native
+from ...platform.system import require_native
 
 require_native("_lookups", __name__)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...platform.errors import LostError, ModelError, OptionError, StatementError, Subject, TrainingError
-from ...platform.installed import needing
 from ...platform.options import option
+from ...platform.system import needing
 from ..base import Algorithm, AtOnce, Layout
 from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
 from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of

@@ -19,7 +19,7 @@ from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
 from ..images.layout import RowColumn
 from ..input.offered import Offered
-from ..installed import needing
+from ..system import needing
 from ..training.online.step import say
 from .interface import BAG, OUTPUTS, SCALAR, Interface
 

@@ -1,5 +1,5 @@
 """The parameter server."""
 
-from ..installed import require_native
+from ..system import require_native
 
 require_native("_native", __name__)

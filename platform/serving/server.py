@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import StatementError
-from ..installed import needing
+from ..system import needing
 from .http import Service
 
 if TYPE_CHECKING:

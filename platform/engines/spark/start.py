@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import EngineEndedError, NotAvailableError, StatementError
-from ...installed import needing
+from ...system import needing
 from .environment import SUBMITTED
 from .failures import plain, root_cause
 

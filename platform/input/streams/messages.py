@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.message_ranges import MessageRange
 from ...errors import DataError, NotAvailableError, TrainingError
-from ...installed import needing
+from ...system import needing
 from .base import AwayError
 from .kafka_options import ClientSettings
 

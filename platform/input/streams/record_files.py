@@ -16,8 +16,8 @@ from ....warehouse.manifest import RowGroup, Split
 from ...engines.base import Scan
 from ...engines.parquet_scan import as_row_group, check_unchanged
 from ...errors import DataError, NotAvailableError
-from ...installed import needing
 from ...spark_types import TIMESTAMP, spark_schema
+from ...system import needing
 from .decoded_scan import SkipNote, reading_of
 from .decoding import Decoded, Decoder, schema_of
 from .files import ArrivedFile, files_of, scan_of, splits_of

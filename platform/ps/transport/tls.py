@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import StatementError, Subject
-from ...installed import needing
+from ...system import needing
 
 VALID_DAYS = 366
 

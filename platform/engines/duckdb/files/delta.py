@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ....errors import NotAvailableError, Position, StatementError
-from ....installed import needing
 from ....local import local_path
 from ....objects import is_object, schema_of
+from ....system import needing
 from .memory import MemorySource
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ....errors import NotAvailableError
-from ....installed import needing
 from ....objects import SCHEMES, located, stamp
+from ....system import needing
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
