@@ -2,12 +2,13 @@
 
 The compiler is zig, which brings a C++ library of its own, so that a wheel made anywhere runs wherever glibc 2.28 does. A wheel
 for this machine's processor is installed into environments that have nothing else, and tried (tests/packaging/trial.py); others
-are not run. ARCHES, PYTHONS: what to build for, of x86_64 and aarch64, and of 3.11 and 3.12, whose wheel every later Python takes.
+are not run. ARCHES, PYTHONS: what to build for, of x86_64 and aarch64, and of 3.11 and 3.12, whose wheel later ones take.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -165,13 +166,21 @@ def wheel(source: Path, name: str, python: Path, arch: str) -> Path:
     options = [text for key, value in settings.items() for text in ("--config-setting", f"{key}={value}")]
     uv("build", "--quiet", "--wheel", "--no-build-isolation", "--python", made, "--out-dir", folder, *options, source,
        environment=environment)  # fmt: skip
+    return tagged(next(folder.glob("*.whl")), arch)
+
+
+def tagged(built: Path, arch: str) -> Path:
+    """Name a wheel by the glibc that it was built for, where it asks for no newer one; returns its path in dist/."""
+    report = subprocess.run([BIN / "auditwheel", "show", "--json", built], check=True, capture_output=True, text=True).stdout
+    found = json.loads(report)["overall_tag"]
+    needs = re.fullmatch(rf"manylinux_(\d+)_(\d+)_{arch}", found)
     plat = "manylinux_{}_{}_{}".format(*GLIBC, arch)
-    command = [BIN / "auditwheel", "repair", "--only-plat", "--plat", plat, "--wheel-dir", DIST, next(folder.glob("*.whl"))]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{name} on {arch} is no {plat}:\n{done.stderr}")
-    stem = f"cp{name.replace('.', '')}-{'abi3' if version(name) >= STABLE else 'cp' + name.replace('.', '')}"
-    return next(DIST.glob(f"*-{stem}-{plat}.whl"))
+    if needs is None or (int(needs[1]), int(needs[2])) > GLIBC:
+        sys.exit(f"{built.name} is {found}, and has to run wherever {plat} does:\n{report}")
+    shutil.copy(built, DIST)
+    retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", plat, DIST / built.name]
+    name = subprocess.run(retag, check=True, capture_output=True, text=True).stdout.strip()
+    return DIST / name
 
 
 def check() -> None:

@@ -1,7 +1,8 @@
 """Tries a wheel where there is nothing else: `python -m tests.packaging.trial WHEEL PYTHON UV`.
 
-Environments are new, and PATH has nothing but them: no compiler, no make. In one the wheel is installed with all that it requires,
-and README's ten statements run. In the other it is installed with the packages of requirements-serve.txt, and serves the model.
+Environments are new, and PATH has nothing but them: no compiler, no make. In one the wheel is installed with all that it
+requires, and README's ten statements run. In the other it is installed with the packages of requirements-serve.txt, and serves
+the model.
 """
 
 from __future__ import annotations
