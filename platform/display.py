@@ -23,7 +23,7 @@ def plural(noun: str, count: int) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as people read it: milliseconds of a time in UTC, NULL, one line for anything.
+    """Return a value as people read it: milliseconds of a time in UTC, NULL, one line for anything; the text NULL is quoted.
 
     A float has six digits, or, from 100,000 on, the fifteen that it holds exactly.
     """
@@ -41,7 +41,7 @@ def cell(value: Any) -> str:
         return "{" + ", ".join(f"{name}: {cell(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(cell, value)) + "]"
-    return one_line(str(value))
+    return "'NULL'" if value == "NULL" else one_line(str(value))
 
 
 def one_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import FrameType
 
 import pyarrow as pa
 
@@ -25,6 +26,24 @@ def arrow_of(frame: object) -> pa.Table:
     if wrong:
         raise StatementError(f"Columns do not differ by their names: {', '.join(wrong)}. Rename them in the frame.")
     return table
+
+
+def is_frame(value: object) -> bool:
+    """Return whether a value is what `arrow_of` takes, without reading it."""
+    return (
+        isinstance(value, pa.Table | pa.RecordBatch)
+        or hasattr(value, "__arrow_c_stream__")
+        or "DataFrame" in type(value).__name__
+    )
+
+
+def note_variable(error: StatementError, caller: FrameType | None) -> None:
+    """Let an error about an absent table name `register`, where the caller, or who called it, has a frame of that name."""
+    name = error.position.text if error.position is not None else ""
+    while caller is not None and not is_frame(caller.f_locals.get(name, caller.f_globals.get(name))):
+        caller = caller.f_back
+    if caller is not None:
+        error.add_note(f"The variable {name} is a frame; session.register({name!r}, {name}) lets statements read it.")
 
 
 def read(frame: object) -> pa.Table:

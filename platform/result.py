@@ -25,10 +25,14 @@ class Result:
 
     Attributes:
         table: the rows, or None for a statement that has no result.
+
+    Args:
+        listing: it is read whole, as what EXPLAIN and DESCRIBE tell: a notebook shows all rows.
     """
 
-    def __init__(self, table: pa.Table | None) -> None:
+    def __init__(self, table: pa.Table | None, listing: bool = False) -> None:
         self.table = table
+        self._shown = len(self) if listing else SHOWN_ROWS
         self._fetched = 0
 
     @property
@@ -106,12 +110,12 @@ class Result:
         return "OK" if self.table is None else text_table(self.table, rows)
 
     def __repr__(self) -> str:
-        return self.text(SHOWN_ROWS)
+        return self.text(self._shown)
 
     def _repr_html_(self) -> str:
         from .display import html_table
 
-        return "OK" if self.table is None else html_table(self.table, SHOWN_ROWS)
+        return "OK" if self.table is None else html_table(self.table, self._shown)
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

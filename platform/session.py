@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
 WORD = re.compile(r"\w+")
+LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b", re.IGNORECASE)
+"""Statements whose rows are read to the last one."""
 
 
 class Session:
@@ -83,8 +85,15 @@ class Session:
         """
         result = Result(None)
         written = {name: "NULL" if value is None else str(value) for name, value in variables.items()}
-        for result in self.run(text, written, parameters):  # noqa: B007
-            pass
+        try:
+            for result in self.run(text, written, parameters):  # noqa: B007
+                pass
+        except StatementError as error:
+            if error.message.startswith("There is no table or view "):
+                from .frames import note_variable
+
+                note_variable(error, sys._getframe(1))
+            raise
         return result
 
     def run(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> Iterator[Result]:
@@ -160,7 +169,7 @@ class Session:
         self.check_open()
         try:
             with refusing_excess(step.position):
-                return Result(step.command.run(self))
+                return Result(step.command.run(self), listing=LISTING.match(step.text.text) is not None)
         except StatementError as error:
             from .engines.spark_sql.bad_values import located
 

@@ -48,7 +48,7 @@ SLOW = [
     "examples/test_plugin",
     "examples/test_flights",
     "benchmarks/test_groups",
-    "test_wheel",
+    "packaging/test_wheel",
     "training/test_gate_kill",
     "training/test_kill_at_end",
 ]

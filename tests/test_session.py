@@ -236,7 +236,7 @@ def test_spark_without_java_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 def test_spark_without_pyspark_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(NotAvailableError, match=re.escape("pip install '.[spark]'")):
+    with pytest.raises(NotAvailableError, match=re.escape("pip install 'xpsql[spark]'")):
         connect(engine="spark")
 
 

@@ -14,10 +14,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ...platform.errors import OptionError, Position, StatementError, Subject, XpsqlError, suggestion
+from ...platform.system import needing
 from ...platform.trust import digest
 
 NETWORK = Subject("USING", "network")
 CLASS = NETWORK._replace(option="class")
+EXTRAS = frozenset(("torch", "flax", "equinox"))
+"""Extras that networks are written with, each named as its package."""
 
 
 class SourceText(NamedTuple):
@@ -108,11 +111,23 @@ def blaming_line(source: SourceText) -> Iterator[None]:
         yield
     except XpsqlError:
         raise
+    except ModuleNotFoundError as error:
+        extra = (error.name or "").partition(".")[0]
+        if extra not in EXTRAS:
+            raise failing(error, source) from error
+        raise StatementError(
+            needing(f"The network of {source.file} needs the package {extra}", extra), subject=NETWORK
+        ) from error
     except Exception as error:
-        line = line_of(error, source)
-        where = f"{source.file}, line {line}" if line is not None else source.file
-        message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-        raise StatementError(f"The network fails at {where}: {type(error).__name__}: {message}", subject=NETWORK) from error
+        raise failing(error, source) from error
+
+
+def failing(error: Exception, source: SourceText) -> StatementError:
+    """Return what a user's text raised as an error at the text's line."""
+    line = line_of(error, source)
+    where = f"{source.file}, line {line}" if line is not None else source.file
+    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    return StatementError(f"The network fails at {where}: {type(error).__name__}: {message}", subject=NETWORK)
 
 
 def line_of(error: Exception, source: SourceText) -> int | None:

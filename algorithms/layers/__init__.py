@@ -1,1 +1,5 @@
 """What networks are made of: lookups, poolings, activations, dense layers."""
+
+from ...platform.system import require_native
+
+require_native("_lookups", __name__)

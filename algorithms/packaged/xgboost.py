@@ -12,6 +12,7 @@ import numpy as np
 
 from ...platform.errors import LostError, ModelError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import option
+from ...platform.system import needing
 from ..base import Algorithm, AtOnce, Layout
 from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
 from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of
@@ -69,7 +70,7 @@ class XgboostOptions:
 
 
 def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
-    """Grow trees one after the other, each on what those before leave, by the package xgboost (pip install '.[xgboost]').
+    """Grow trees one after the other, each on what those before leave, by the package xgboost (pip install 'xpsql[xgboost]').
 
     Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
     is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category, its weight the category's number,
@@ -87,7 +88,7 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
         OptionError: a multi-valued or weighted slot, or a positive_weight where labels are any numbers.
     """
     if importlib.util.find_spec("xgboost") is None:
-        raise StatementError(f"{SUBJECT} needs the package xgboost: pip install '.[xgboost]'.", subject=SUBJECT)
+        raise StatementError(needing(f"{SUBJECT} needs the package xgboost", "xgboost"), subject=SUBJECT)
     if layout.bags:
         raise OptionError(
             f"{SUBJECT} takes no arrays or maps, and {layout.bags[0]} is one: name it in IGNORE, or select its values or its "

@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -30,13 +31,15 @@ from .failure import describe, interruption
 from .output import SHOWN_ROWS, write_table
 from .screen import MOST_ROWS, StatementLexer, fitted, shown
 
-WORDS_TO_LEAVE = ("exit", "quit")
+WORDS_TO_LEAVE = ("exit", "quit", "\\q", ".exit", ".quit")
+BANNER = "xpsql {version}: statements end with a semicolon; help lists what else there is, and Ctrl-D leaves."
 HELP = """\
 Statements end with a semicolon; Tab completes words, names, options and columns.
 DESCRIBE ALGORITHM, DESCRIBE OPERATOR and DESCRIBE TRAIN MODEL list options.
 
   help      this text
-  .tables   the tables and views
+  .tables   the tables and views, also \\d and \\dt; with a name, as in \\d clicks, its columns, also .schema
+  clear     clear the screen
   \\x        a line for each column of a row, and back
   \\timing   how long each statement takes, and back
   \\pager    no pager for what is longer than the screen, and back
@@ -52,7 +55,8 @@ class Commands:
         paged: what is longer than the screen goes through a pager.
     """
 
-    words = ("help", ".tables", "\\x", "\\timing", "\\pager")
+    words = ("help", ".tables", ".schema", "\\d", "\\dt", "clear", "\\x", "\\timing", "\\pager")
+    describing = (".schema", "\\d")
 
     def __init__(self, session: Session, write: Callable[[pa.Table], None]) -> None:
         self.lines = self.timed = False
@@ -61,11 +65,13 @@ class Commands:
         self._write = write
 
     def run(self, word: str) -> None:
-        """Run one of `words`."""
+        """Run one of `words`, or tell that a word is none."""
         match word:
             case "help":
                 click.echo(HELP)
-            case ".tables":
+            case "clear":
+                click.clear()
+            case ".tables" | ".schema" | "\\d" | "\\dt":
                 click.echo("\n".join(self._session.engine.relations()) or "There are no tables.")
             case "\\x":
                 self.lines = not self.lines
@@ -76,6 +82,8 @@ class Commands:
             case "\\pager":
                 self.paged = not self.paged
                 click.echo(f"The pager is {'on' if self.paged else 'off'}.")
+            case _:
+                click.echo(f"There is no command {word.split()[0]}; help lists them.", err=True)
 
     def write(self, table: pa.Table) -> None:
         """Write the rows of a result as `lines` says."""
@@ -112,6 +120,7 @@ def read_statements(
         output=screen,
     )
     commands = Commands(session, write)
+    click.echo(BANNER.format(version=version("xpsql")), err=True)
     while True:
         try:
             text = prompt.prompt()
@@ -119,10 +128,12 @@ def read_statements(
             continue
         except EOFError:
             return
-        word = word_of(text)
+        word, name = word_of(text), named(text)
         if word in WORDS_TO_LEAVE:
             return
-        if word in commands.words:
+        if name is not None:
+            run(session, f"DESCRIBE {name}", variables, commands, debug)
+        elif is_command(word):
             commands.run(word)
         else:
             run(session, text, variables, commands, debug)
@@ -170,9 +181,20 @@ def word_of(text: str) -> str:
     return text.strip().rstrip(";").lower()
 
 
+def named(text: str) -> str | None:
+    """Return the table of an entry that asks for one, as `\\d clicks` and `.schema clicks`."""
+    word, _, name = text.strip().rstrip("; ").partition(" ")
+    return name.strip() or None if word.lower() in Commands.describing else None
+
+
+def is_command(word: str) -> bool:
+    """Return whether a word is for the shell: no statement begins with a backslash or a dot."""
+    return word in Commands.words or word.startswith(("\\", "."))
+
+
 def finished(text: str) -> bool:
     """Return whether an entry is complete: empty, a word of the shell, or ended by a semicolon outside strings and comments."""
-    if not text.strip() or word_of(text) in (*WORDS_TO_LEAVE, *Commands.words):
+    if not text.strip() or word_of(text) in WORDS_TO_LEAVE or is_command(word_of(text)):
         return True
     try:
         tokens = tokenize(Passage.of(text))

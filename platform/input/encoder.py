@@ -27,7 +27,7 @@ from .items import ItemFile
 from .numbers import shown
 from .runs import RunFinder, RunsOfSplit
 from .side.table import SideTable
-from .splits import chunk_batches
+from .splits import OF_NUMBERS, chunk_batches
 
 NEVER = Draw(0, 0, 0)
 """The seed for scored rows, for which nothing is drawn."""
@@ -182,8 +182,10 @@ def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: b
         DataError: names the column, file, row and value.
     """
     for name, values in zip(columns.labels, chunk.label, strict=False):
-        good, wanted = ((values == 0) | (values == 1), "0 or 1") if binary else (np.isfinite(values), "a finite number")
-        require(good, values, f"LABEL {name} must be {wanted}", where)
+        if binary:
+            require((values == 0) | (values == 1), values, f"LABEL {name} must be 0 or 1", where, OF_NUMBERS)
+        else:
+            require(np.isfinite(values), values, f"LABEL {name} must be a finite number", where)
     for before, label in itertools.pairwise(range(len(columns.labels)) if columns.chained else ()):
         good = chunk.label[label] <= chunk.label[before]
         rule = f"LABEL {columns.labels[label]} must be 0 where {columns.labels[before]} is 0, as they are a chain"
@@ -193,8 +195,12 @@ def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: b
         require(good, chunk.weight, f"WEIGHT {columns.weight} must be a finite number of at least 0", where)
 
 
-def require(good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, where: Callable[[int], str]) -> None:
-    """Refuse the first invalid value."""
+def require(
+    good: NDArray[np.bool_], values: NDArray[np.float32], rule: str, where: Callable[[int], str], instead: str = ""
+) -> None:
+    """Refuse the first invalid value; `instead` tells what else takes such values."""
     if not good.all():
         at = int(np.argmin(good))
-        raise DataError(f"{rule}; {where(at)} has {shown(values[at])}. Filter or CAST it in the query.")
+        raise DataError(
+            f"{rule}; {where(at)} has {shown(values[at])}. Filter or CAST it in the query.{instead and f' {instead}'}"
+        )

@@ -19,6 +19,9 @@ from .slot import Slot
 CHUNK_ROWS = 1 << 17
 
 
+OF_NUMBERS = "Other numbers are learned by USING linear_regression, or with the option loss = 'squared'."
+
+
 def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> None:
     """Refuse labels of a classifier if statistics show NULLs or values outside {0, 1}, before anything starts.
 
@@ -33,10 +36,8 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
                 message = f"{LABEL} {label} is NULL in {found.nulls} rows of {found.where}; filter them out."
                 raise StatementError(message, subject=LABEL)
             if found.low is not None and found.high is not None and not {float(found.low), float(found.high)} <= {0.0, 1.0}:
-                raise StatementError(
-                    f"{LABEL} {label} of a classifier must be 0 or 1; {found.where} has {found.low} to {found.high}.",
-                    subject=LABEL,
-                )
+                wrong = f"{LABEL} {label} of a classifier must be 0 or 1; {found.where} has {found.low} to {found.high}."
+                raise StatementError(f"{wrong} {OF_NUMBERS}", subject=LABEL)
 
 
 def check_weights(scan: Scan, splits: Sequence[Split], weight: str | None) -> None:

@@ -21,7 +21,7 @@ from .numbers import floats
 from .roles import LABEL
 from .slot_types import require_number
 from .source import row_of
-from .splits import CHUNK_ROWS
+from .splits import CHUNK_ROWS, OF_NUMBERS
 
 MISSING = Subject("WITH", option="missing_items")
 
@@ -185,6 +185,6 @@ def positive(column: pa.ChunkedArray, name: str, where: Callable[[int], str]) ->
         DataError: one is neither 0 nor 1.
     """
     values = floats(column)
-    require((values == 0) | (values == 1), values, f"{LABEL} {name} must be 0 or 1", where)
+    require((values == 0) | (values == 1), values, f"{LABEL} {name} must be 0 or 1", where, OF_NUMBERS)
     found: NDArray[np.bool_] = values == 1
     return found

@@ -20,6 +20,7 @@ from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
 from ..images.layout import RowColumn
 from ..input.offered import Offered
+from ..system import needing
 from ..training.online.step import say
 from .interface import BAG, OUTPUTS, SCALAR, Interface
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import onnx
 
 OPSET = 21
-NEEDED = "EXPORT MODEL as {0} needs the packages jax2onnx, onnx and onnxruntime: pip install '.[onnx]'."
 
 
 class CoreInput(NamedTuple):
@@ -157,7 +157,8 @@ def needed(what: str) -> Any:
             import onnxruntime  # noqa: F401
             from jax2onnx import to_onnx
     except ImportError as error:
-        raise StatementError(NEEDED.format(what)) from error
+        need = f"EXPORT MODEL as {what} needs the packages jax2onnx, onnx and onnxruntime"
+        raise StatementError(needing(need, "onnx")) from error
     return to_onnx
 
 

@@ -130,10 +130,15 @@ class Service:
             return json_response(200, {path.rpartition("/")[2]: True})
         if path == "/v2":
             return json_response(200, {"name": "xpsql", "version": version("xpsql"), "extensions": list(EXTENSIONS)})
+        if path == "/v1/models":
+            listed = [{"name": one.model, "version": str(one.number)} for one in self._served.all()]
+            return json_response(200, {"models": listed})
         if path == "/metrics":
             text = self._requests.text(self._served.all(), self._served.failures, self._served.failing)
             return Response(200, {"content-type": METRICS}, text.encode())
-        raise RequestError(404, "There is nothing here. Try /v1/models/<model>:predict, /v2/models/<model> or /metrics.")
+        raise RequestError(
+            404, "There is nothing here. Try /v1/models, /v1/models/<model>:predict, /v2/models/<model> or /metrics."
+        )
 
     def _score(self, name: str, number: str | None, headers: Mapping[str, str], body: bytes, protocol: int) -> Response:
         began, model, rows, status = time.perf_counter(), "", 0, 500

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import StatementError
+from ..system import needing
 from .http import Service
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def require_httptools() -> None:
     try:
         import httptools  # noqa: F401
     except ImportError as error:
-        raise StatementError("xpsql serve needs the package httptools: pip install '.[serve]'.") from error
+        raise StatementError(needing("xpsql serve needs the package httptools", "serve")) from error
 
 
 async def try_address(listening: Listening) -> None:

@@ -128,12 +128,24 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
     raise unknown(cursor, names)
 
 
+INSTEAD = {
+    "SUMMARIZE": "There is no SUMMARIZE. DESCRIBE t lists columns and their types; SELECT count(x), min(x), avg(x), max(x), "
+    "approx_count_distinct(x) FROM t measures one.",
+    "EXPLAIN": "EXPLAIN tells what a training would do and take: EXPLAIN TRAIN MODEL ... or EXPLAIN CONTINUE MODEL .... "
+    "DESCRIBE SELECT ... lists the columns of a query.",
+}
+"""What to write for the statements of other systems, by their first word."""
+
+
 def unknown(cursor: Cursor, names: list[tuple[str, ...]]) -> StatementError:
     """Return the error for a statement that begins with none of these names, at its first word that does not fit."""
     depth = 0
     while fitting := [words for words in names if cursor.peek(*words[: depth + 1])]:
         names, depth = fitting, depth + 1
     cursor.index = depth
+    for word, instead in INSTEAD.items():
+        if cursor.tokens[0].text.upper() == word:
+            return cursor.error(instead)
     valid = {words[depth] for words in names}
     if len(valid) == 1:
         return cursor.expected(*valid)

@@ -212,7 +212,7 @@ def test_without_the_package_the_statement_says_what_to_install(
     session: xpsql.Session, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(StatementError, match=r"pip install '\.\[xgboost\]'"):
+    with pytest.raises(StatementError, match=r"pip install 'xpsql\[xgboost\]'"):
         session.sql("TRAIN MODEL m USING xgboost (rounds = 3) AS SELECT * FROM " + f"parquet.`{log.path}`")
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
 

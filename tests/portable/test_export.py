@@ -207,5 +207,5 @@ def test_without_the_packages_the_statement_says_what_to_install(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "jax2onnx", None)
-    with pytest.raises(StatementError, match=r"pip install '\.\[onnx\]'"):
+    with pytest.raises(StatementError, match=r"pip install 'xpsql\[onnx\]'"):
         session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx")

@@ -565,7 +565,7 @@ def test_who_shows_another_certificate_and_passes_on_the_handshake_does_not_get_
 
 def test_tls_without_the_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(StatementError, match=r"pip install '\.\[tls\]'"):
+    with pytest.raises(StatementError, match=r"pip install 'xpsql\[tls\]'"):
         make_certificate()
 
 

@@ -324,7 +324,9 @@ def test_a_topic_that_is_not_there_is_an_error(session: xpsql.Session, broker: B
 
 def test_the_error_without_the_package_names_the_extra(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(NotAvailableError, match=r"read_kafka needs the package confluent-kafka: pip install '\.\[kafka\]'\."):
+    with pytest.raises(
+        NotAvailableError, match=r"read_kafka needs the package confluent-kafka: pip install 'xpsql\[kafka\]'\."
+    ):
         train(session, "read_kafka('t', bootstrapServers => 'h:1')")
 
 

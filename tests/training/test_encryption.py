@@ -125,7 +125,7 @@ def test_clients_without_tls_and_with_another_certificate_do_not_come_in() -> No
 @pytest.mark.parametrize(
     ("algorithm", "missing", "message"),
     [
-        ("xftrl", "cryptography", r"pip install '\.\[tls\]'"),
+        ("xftrl", "cryptography", r"pip install 'xpsql\[tls\]'"),
         ("xgboost", "nothing", "its package's own connections"),
     ],
 )

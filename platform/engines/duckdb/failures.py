@@ -41,6 +41,7 @@ DIFFERS = re.compile(
     r'In file "(?P<file>[^"]*)" the column "(?P<column>[^"]*)" has type (?P<own>.+), '
     r"but we are trying to read it as type (?P<first>.+)\.\n"
 )
+USING_MISSING = re.compile(r'Column "(?P<name>[^"]*)" does not exist on (?P<side>left|right) side of join')
 HINTS = re.compile(r"\n(?:Possible (?:fixes|solutions?)|If you are trying|This can happen|Try setting).*", re.DOTALL)
 LONGEST = 600
 NO_ARRAY = "Invalid LIST argument during lambda function binding"
@@ -100,6 +101,11 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         return absent("column", name, {*columns()}, find_word(text, name))
     if found := TABLE_MISSING.search(message):
         return absent("table or alias", found["name"], tables_near(message), find_word(text, found["name"]))
+    if found := USING_MISSING.search(message):
+        near = f"the tables on the {found['side']} of JOIN ... USING have no column {found['name']}"
+        return StatementError(
+            f"{near[0].upper()}{near[1:]}. Name columns that both sides have, or write ON.", find_word(text, found["name"])
+        )
     if found := AMBIGUOUS.search(message):
         message = f"Column {found['name']} is in several tables of the query; say which one with the table's name before it."
         return StatementError(message, find_word(text, found["name"]))

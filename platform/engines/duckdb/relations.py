@@ -12,7 +12,7 @@ from sqlglot import exp
 from ....warehouse.entries import SourceEntry
 from ....warehouse.tables import Tables
 from ....warehouse.views import View, Views
-from ...errors import Position, StatementError
+from ...errors import NotAvailableError, Position, StatementError
 from ...spark_types import quoted
 from ..base import INTERNAL
 from ..missing import absent
@@ -81,6 +81,11 @@ class Relations:
             with explained(""):
                 return open_source(connection, node.db.lower(), {"path": node.name}, None, position, {})
         parts = [part for part in (node.catalog, node.db, node.name) if part]
+        if node.args.get("version") is not None:
+            message = f"Tables of the warehouse keep no versions, so {'.'.join(parts)} has no VERSION AS OF or TIMESTAMP AS OF"
+            raise NotAvailableError(
+                f"{message}. Of a Delta table, a view has one: USING delta OPTIONS (path '...', versionAsOf '3').", position
+            )
         return self.find(unqualified(parts, position), position, bool(node.db))
 
     def check_view(self, query: exp.Query, view: str, temporary: bool) -> None:

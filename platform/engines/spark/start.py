@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import EngineEndedError, NotAvailableError, StatementError
+from ...system import needing
 from .environment import SUBMITTED
 from .failures import plain, root_cause
 
@@ -155,7 +156,7 @@ def require_pyspark() -> None:
     try:
         import pyspark
     except ImportError as error:
-        raise NotAvailableError("The engine spark needs PySpark: pip install '.[spark]'.") from error
+        raise NotAvailableError(needing("The engine spark needs PySpark", "spark")) from error
     if tuple(map(int, re.findall(r"\d+", pyspark.__version__)[:3])) < OLDEST:  # vendors write 3.5.4+amzn.0 and the like
         wanted = ".".join(map(str, OLDEST))
         raise NotAvailableError(f"The engine spark needs PySpark {wanted} or newer, got {pyspark.__version__}. Upgrade it.")

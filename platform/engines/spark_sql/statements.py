@@ -31,6 +31,7 @@ from .tree import (
 DATABASES = ("default", "spark_catalog")
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
 FORMATS = ("parquet", "csv", "json", "delta")
+FROM = "FROM "  # as long as the shortest words before what is described, DESC and a space, so that positions stay true
 RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES, SHOW PARTITIONS and DESCRIBE"
 
 
@@ -264,6 +265,9 @@ def describe(cursor: Cursor) -> Describe:
     if cursor.accept("QUERY") or any(map(cursor.peek, ("SELECT", "WITH", "VALUES"))):
         return Describe(None, query(cursor))
     cursor.accept("TABLE")
+    if any(cursor.peek(format, ".") for format in FORMATS):
+        before = blanked(cursor.passage.text[: cursor.tokens[cursor.index].start])
+        return Describe(None, QueryText(before.removesuffix(" " * len(FROM)) + FROM + cursor.remainder().text))
     name = relation(cursor)
     cursor.done()
     return Describe(name, None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....warehouse.message_ranges import MessageRange
 from ...errors import DataError, NotAvailableError, TrainingError
+from ...system import needing
 from .base import AwayError
 from .kafka_options import ClientSettings
 
@@ -66,7 +67,7 @@ def consumer(settings: ClientSettings, on_error: Callable[[str], None], more: Ma
     try:
         from confluent_kafka import Consumer, KafkaException
     except ImportError as error:
-        raise NotAvailableError("read_kafka needs the package confluent-kafka: pip install '.[kafka]'.") from error
+        raise NotAvailableError(needing("read_kafka needs the package confluent-kafka", "kafka")) from error
     fixed: dict[str, Any] = {
         "group.id": "xpsql",  # the package wants one; it is not used
         "enable.auto.commit": False,

@@ -17,6 +17,7 @@ from ...engines.base import Scan
 from ...engines.parquet_scan import as_row_group, check_unchanged
 from ...errors import DataError, NotAvailableError
 from ...spark_types import TIMESTAMP, spark_schema
+from ...system import needing
 from .decoded_scan import SkipNote, reading_of
 from .decoding import Decoded, Decoder, schema_of
 from .files import ArrivedFile, files_of, scan_of, splits_of
@@ -209,7 +210,7 @@ def read_avro(path: str, names: Sequence[str] | None) -> pa.Table:
     try:
         import polars
     except ImportError as error:
-        raise NotAvailableError("Avro files need the package polars: pip install '.[avro]'.") from error
+        raise NotAvailableError(needing("Avro files need the package polars", "avro")) from error
     try:
         table = polars.read_avro(path, columns=None if names is None else list(names)).to_arrow()
     except (OSError, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:

@@ -228,7 +228,7 @@ class Text : public Type {
 class Binary : public Type {
     void write(nb::handle value, Writer& to) const override {
         if (!PyBytes_Check(value.ptr())) refuse_type("bytes", value);
-        to.put_string(PyBytes_AS_STRING(value.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(value.ptr())));
+        to.put_string(PyBytes_AsString(value.ptr()), static_cast<size_t>(PyBytes_Size(value.ptr())));
     }
     nb::object read(Reader& from) const override {
         const size_t size = from.count();
@@ -263,7 +263,7 @@ class Array : public Type {
         const nb::object lengths = checked(PyTuple_New(static_cast<Py_ssize_t>(axes)));
         for (size_t axis = 0; axis < axes; ++axis) {
             shape[axis] = from.get<uint64_t>();
-            PyTuple_SET_ITEM(lengths.ptr(), static_cast<Py_ssize_t>(axis), checked(PyLong_FromUnsignedLongLong(shape[axis])).release().ptr());
+            PyTuple_SetItem(lengths.ptr(), static_cast<Py_ssize_t>(axis), checked(PyLong_FromUnsignedLongLong(shape[axis])).release().ptr());
         }
         const size_t start = from.reserve(numpy_->item_bytes[code], shape);
         const nb::object offset = checked(PyLong_FromSize_t(start));
@@ -320,7 +320,7 @@ class Many : public Type {
     nb::object read(Reader& from) const override {
         const size_t count = from.count();
         const nb::object items = checked(PyTuple_New(static_cast<Py_ssize_t>(count)));
-        for (size_t i = 0; i < count; ++i) PyTuple_SET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i), of_->read(from).release().ptr());
+        for (size_t i = 0; i < count; ++i) PyTuple_SetItem(items.ptr(), static_cast<Py_ssize_t>(i), of_->read(from).release().ptr());
         return items;
     }
 
@@ -363,14 +363,16 @@ class Record : public Type {
     Record(nb::object made, std::vector<Types> fields) : made_(std::move(made)), fields_(std::move(fields)) {}
     void write(nb::handle value, Writer& to) const override {
         if (!value.type().is(made_)) refuse_type(text(made_.attr("__name__")).c_str(), value);
-        for (size_t i = 0; i < fields_.size(); ++i) fields_[i]->write(PyTuple_GET_ITEM(value.ptr(), static_cast<Py_ssize_t>(i)), to);
+        for (size_t i = 0; i < fields_.size(); ++i) fields_[i]->write(PyTuple_GetItem(value.ptr(), static_cast<Py_ssize_t>(i)), to);
     }
     nb::object read(Reader& from) const override {
         const nb::object items = checked(PyTuple_New(static_cast<Py_ssize_t>(fields_.size())));
         for (size_t i = 0; i < fields_.size(); ++i)
-            PyTuple_SET_ITEM(items.ptr(), static_cast<Py_ssize_t>(i), fields_[i]->read(from).release().ptr());
+            PyTuple_SetItem(items.ptr(), static_cast<Py_ssize_t>(i), fields_[i]->read(from).release().ptr());
         const nb::object arguments = nb::make_tuple(items);
-        return checked(PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(made_.ptr()), arguments.ptr(), nullptr));
+        // tuple.__new__, which named tuples keep, without their own: no limited API has the type's slots by name.
+        static const auto make = reinterpret_cast<newfunc>(PyType_GetSlot(&PyTuple_Type, Py_tp_new));
+        return checked(make(reinterpret_cast<PyTypeObject*>(made_.ptr()), arguments.ptr(), nullptr));
     }
 
   private:

@@ -63,7 +63,7 @@ inline uint64_t key(PyObject* value, const FeatureColumn& column) {
 
 inline float number(PyObject* value) {
     if (value == Py_None) return NAN;
-    if (PyFloat_CheckExact(value)) return static_cast<float>(PyFloat_AS_DOUBLE(value));
+    if (PyFloat_CheckExact(value)) return static_cast<float>(PyFloat_AsDouble(value));
     return static_cast<float>(static_cast<double>(whole(value, INT64_MIN, INT64_MAX)));
 }
 
@@ -89,7 +89,7 @@ inline void append_bag(PyObject* value, const FeatureColumn& column, BagColumn& 
     if (value == Py_None) {
     } else if (column.kind == FeatureColumn::Kind::multi) {
         if (!PyList_CheckExact(value)) throw Unsupported{};
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) put(PyList_GET_ITEM(value, i), 1);
+        for (Py_ssize_t i = 0; i < PyList_Size(value); ++i) put(PyList_GetItem(value, i), 1);
     } else {
         if (!PyDict_CheckExact(value) || column.type != 's') throw Unsupported{};
         PyObject *word, *weight;
@@ -101,8 +101,8 @@ inline void append_bag(PyObject* value, const FeatureColumn& column, BagColumn& 
 inline void append_numbers(PyObject* value, const FeatureColumn& column, NumberColumn& to) {
     if (column.kind == FeatureColumn::Kind::continuous) return to.values.push_back(number(value));
     if (value == Py_None) return to.values.resize(to.values.size() + column.dim, NAN);
-    if (!PyList_CheckExact(value) || static_cast<size_t>(PyList_GET_SIZE(value)) != column.dim) throw Unsupported{};
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i) to.values.push_back(number(PyList_GET_ITEM(value, i)));
+    if (!PyList_CheckExact(value) || static_cast<size_t>(PyList_Size(value)) != column.dim) throw Unsupported{};
+    for (Py_ssize_t i = 0; i < PyList_Size(value); ++i) to.values.push_back(number(PyList_GetItem(value, i)));
 }
 
 // The features of rows, and of a dict of columns that all of them have in common.

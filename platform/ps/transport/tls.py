@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...errors import StatementError, Subject
+from ...system import needing
 
 VALID_DAYS = 366
 
@@ -30,7 +31,7 @@ def check_installed() -> None:
         import cryptography  # noqa: F401
     except ImportError as error:
         subject = Subject("WITH", option="encrypt")
-        message = f"{subject} = true needs the package cryptography: pip install '.[tls]'."
+        message = needing(f"{subject} = true needs the package cryptography", "tls")
         raise StatementError(message, subject=subject) from error
 
 

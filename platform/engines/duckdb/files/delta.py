@@ -10,6 +10,7 @@ import pyarrow as pa
 from ....errors import NotAvailableError, Position, StatementError
 from ....local import local_path
 from ....objects import is_object, schema_of
+from ....system import needing
 from .memory import MemorySource
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def opened(path: str, version: int | None, position: Position | None) -> tuple[D
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
     except ImportError as error:
-        raise NotAvailableError("Delta tables need deltalake: pip install '.[delta]'.", position) from error
+        raise NotAvailableError(needing("Delta tables need deltalake", "delta"), position) from error
     place = path if is_object(path) else str(local_path(path, "What a query reads", position))
     try:
         table = DeltaTable(place, version=version)

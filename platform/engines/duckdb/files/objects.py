@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import NotAvailableError
 from ....objects import SCHEMES, located, stamp
+from ....system import needing
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,7 +24,7 @@ def let_read(connection: DuckDBPyConnection, files: tuple[str, ...]) -> None:
     try:
         from fsspec import AbstractFileSystem
     except ImportError as error:
-        raise NotAvailableError(f"{scheme}:// needs fsspec: pip install '.[objects]'.") from error
+        raise NotAvailableError(needing(f"{scheme}:// needs fsspec", "objects")) from error
 
     class Objects(AbstractFileSystem):  # type: ignore[misc]
         protocol = (scheme,)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import email
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+from tests.docs.blocks import ROOT
+from tests.packaging.trial import attempt
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+VERSION = PROJECT["version"]
+SUFFIX = ".abi3.so" if sys.version_info >= (3, 12) else sysconfig.get_config_var("EXT_SUFFIX")
 PROGRAM = """
 import platform, xpsql
 from importlib import import_module
@@ -46,10 +53,31 @@ def test_a_wheel_holds_the_packages_as_files_and_no_sources_of_the_native_code(w
     assert {
         "xpsql/py.typed",
         "xpsql/platform/ps/_native.pyi",
-        "xpsql/platform/ps/_native" + sysconfig.get_config_var("EXT_SUFFIX"),
-        "xpsql/algorithms/layers/_lookups" + sysconfig.get_config_var("EXT_SUFFIX"),
+        "xpsql/platform/ps/_native" + SUFFIX,
+        "xpsql/algorithms/layers/_lookups" + SUFFIX,
     } <= names
     assert not [name for name in names if "/native/" in name or name.endswith((".cpp", ".hpp"))]
+
+
+def test_a_wheel_holds_no_tests_and_no_benchmarks(wheel: Path) -> None:
+    first = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert first == {"xpsql", f"xpsql-{VERSION}.dist-info"}
+
+
+def test_a_wheel_says_what_it_is_and_which_extras_it_has(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        said = email.message_from_bytes(packed.read(f"xpsql-{VERSION}.dist-info/METADATA"))
+    assert said["License-Expression"] == "Apache-2.0"
+    assert said["Requires-Python"] == ">=3.11"
+    assert "Programming Language :: SQL" in said.get_all("Classifier", [])
+    assert set(said.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
+
+
+def test_a_wheel_runs_the_ten_statements_and_serves_where_nothing_else_is(wheel: Path) -> None:
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        pytest.skip("uv makes the environments: make test-slow installs it")
+    attempt(wheel, sys.executable, uv)
 
 
 def test_an_installed_wheel_works_outside_the_checkout(wheel: Path, tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""What messages and pages say about installing is true, and a checkout that is not compiled says so."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.docs.blocks import ROOT
+from tests.packaging.trial import SERVING
+
+FILE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = set(FILE["project"]["optional-dependencies"])
+PAGES = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("examples/**/Dockerfile")]
+SOURCES = [
+    path for tree in ("platform", "algorithms", "warehouse", "xpsql", "examples") for path in ROOT.glob(f"{tree}/**/*.py")
+]
+
+
+def names_of_extras(text: str) -> set[str]:
+    return {name for listed in re.findall(r"xpsql\[([\w,]+)\]", text) for name in listed.split(",")}
+
+
+def test_pages_name_extras_that_there_are() -> None:
+    named = {name for path in PAGES for name in names_of_extras(path.read_text(encoding="utf-8"))}
+    assert {"spark", "serve", "onnx"} <= named <= EXTRAS
+
+
+def test_messages_name_extras_that_there_are_by_one_function() -> None:
+    named = set()
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "needing":
+                named.add(ast.literal_eval(node.args[1]) if isinstance(node.args[1], ast.Constant) else "")
+    assert {"spark", "kafka", "tls"} <= named - {""} <= EXTRAS
+
+
+def test_neither_pages_nor_messages_name_a_folder_that_a_user_may_not_be_in() -> None:
+    assert [path for path in (*PAGES, *SOURCES) if "install '.[" in path.read_text(encoding="utf-8")] == []
+
+
+def test_what_developers_need_is_a_group_and_no_extra() -> None:
+    assert {"dev", "bench", "docs", "fuzz", "examples", "wheel"} == set(FILE["dependency-groups"])
+    assert not EXTRAS & set(FILE["dependency-groups"])
+
+
+def test_requirements_of_the_service_are_those_of_the_package() -> None:
+    wanted = {line for line in SERVING.read_text().splitlines() if not line.startswith("#")}
+    project = FILE["project"]
+    assert wanted <= {*project["dependencies"], *project["optional-dependencies"]["serve"]}
+
+
+def test_sources_without_compiled_modules_say_so_in_one_sentence() -> None:
+    for name in ("platform.ps.keys", "algorithms.layers.lookups"):
+        program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import xpsql.{name}"
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, cwd=Path("/"))
+        assert f"sources in {ROOT}, which have no compiled modules" in done.stderr.splitlines()[-1]
+
+
+def test_importing_xpsql_imports_nothing_but_the_standard_library() -> None:
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import xpsql; "
+        "print({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names) - {'xpsql', '__main__'})"
+    )
+    assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program], text=True) == "set()\n"
