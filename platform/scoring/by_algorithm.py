@@ -44,6 +44,7 @@ class AlgorithmScorer(Scorer):
         compiles: a program is compiled for each shape.
         plain: a batch is the values of slots, and no more that an augment or a package makes of them.
         logarithmic: numbers are taken on a logarithmic scale.
+        probabilities: predictions are some, of labels of 0 and 1.
         shares: as Padding has it, where the algorithm can and there are histories.
     """
 
@@ -55,6 +56,7 @@ class AlgorithmScorer(Scorer):
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
         self.shares = sizes is not None and sizes.shares and algorithm.compact and bool(columns.groups)
         self.compiles, self.logarithmic = not isinstance(learns, Packaged), algorithm.logarithmic
+        self.probabilities = algorithm.classifier
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
         if isinstance(learns, Packaged):
