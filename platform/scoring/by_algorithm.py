@@ -80,7 +80,7 @@ class AlgorithmScorer(Scorer):
             compute: the same one for the same algorithm, so that it is compiled once.
         """
         FORKS.check_jax()
-        for batch in self._encoded(table) if table.num_rows else ():
+        for batch in self.encoded(table) if table.num_rows else ():
             pulled = self._pull(batch.keys, batch.size)
             inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)
             parameters: dict[str, Any] = {**pulled.weights, **pulled.dense}
@@ -96,7 +96,7 @@ class AlgorithmScorer(Scorer):
         Args:
             row: any row, as `predict` takes it.
         """
-        like = self._encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
+        like = self.encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
         codes, group, histories = np.zeros(shape.values, np.int32), None, shape.batch
         if like.group is not None:
             group, histories = like.group._replace(owner=np.zeros(shape.batch, np.int32)), like.group.scalar.shape[1]

@@ -135,12 +135,12 @@ class Keyword(NamedTuple):
 
     Attributes:
         word: the keyword, "GROUP".
-        read: reads what follows it.
+        read: reads what follows it; None: TABLE t | (query), which `Call.keywords` has as `Call.data` is.
         required: it must be written.
     """
 
     word: str
-    read: Callable[[Cursor], Any]
+    read: Callable[[Cursor], Any] | None
     required: bool = False
 
 
@@ -149,7 +149,7 @@ def column_of(cursor: Cursor) -> str:
     return cursor.identifier("a column of the query")
 
 
-def read_keywords(cursor: Cursor, keywords: Sequence[Keyword]) -> dict[str, Any]:
+def read_keywords(cursor: Cursor, keywords: Sequence[Keyword], rows: Callable[[Cursor], Any]) -> dict[str, Any]:
     """Read `[, KEYWORD ...] ...`, those of a function, each once."""
     found: dict[str, Any] = {}
     while (keyword := next((one for one in keywords if cursor.peek(",", one.word)), None)) is not None:
@@ -157,7 +157,7 @@ def read_keywords(cursor: Cursor, keywords: Sequence[Keyword]) -> dict[str, Any]
         if keyword.word in found:
             raise cursor.error(f"{keyword.word} is given twice.")
         cursor.expect(keyword.word)
-        found[keyword.word] = keyword.read(cursor)
+        found[keyword.word] = (keyword.read or rows)(cursor)
     missing = [one.word for one in keywords if one.required and one.word not in found]
     if missing:
         raise cursor.expected(f"',' and {' and '.join(missing)}")

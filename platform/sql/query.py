@@ -143,7 +143,7 @@ def read_call(cursor: Cursor) -> CallSite:
     items = read_items(cursor) if function.items == "after" else items
     excludes = function.items == "after" or items is not None
     exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None
-    keywords = read_keywords(cursor, function.keywords)
+    keywords = read_keywords(cursor, function.keywords, read_rows)
     vectors = tuple(read_vectors(cursor)) if function.vectors and data is not None else ()
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
@@ -320,7 +320,7 @@ def run_call(
         other=site.other,
         items=items,
         exclude=site.exclude,
-        keywords=site.keywords,
+        keywords={word: made(one) if isinstance(one, Query) else one for word, one in site.keywords.items()},
         vectors=tuple((name, made(query)) for name, query in site.vectors),
         columns=columns,
         folder=folder,
