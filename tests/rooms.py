@@ -47,6 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/training/packaged",),
     ("platform/training",),
     ("platform/training/tuning", "platform/scoring", "platform/images", "xpsql/testing"),
+    ("platform/decisions",),
     ("platform/models", "platform/serving"),
     ("platform/portable",),
     ("platform/sql", "platform/sql/statements", "platform/sql/functions"),

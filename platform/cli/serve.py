@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,9 @@ from ..errors import StatementError
 from ..trust import TRUST
 from .commands import failing, main, writing
 from .startup import skip_pandas
+
+if TYPE_CHECKING:
+    from ..decisions.policies import Policy
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 TOKEN = "XPSQL_TOKEN"
@@ -46,6 +50,11 @@ SWITCH_SECONDS = 0.0005
     "--log-fraction", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="The fraction of requests that is."
 )
 @click.option(
+    "--explore",
+    metavar="POLICY",
+    help="Choose among candidates by 'epsilon(0.05)' or 'softmax(0.2, floor = 0.01)' where a request asks; with a log.",
+)
+@click.option(
     "--history",
     "histories",
     metavar="COLUMN=NAME.VALUE",
@@ -69,6 +78,7 @@ def serve(
     key: str | None,
     log_requests: str | None,
     log_fraction: float,
+    explore: str | None,
     histories: tuple[str, ...],
     half: bool,
     trust: bool,
@@ -78,6 +88,7 @@ def serve(
     with failing("", "", debug):
         if (certificate is None) != (key is None):
             raise click.UsageError("--certificate and --key go together.")
+        policy = None if explore is None else exploring(explore, log_requests)
         token = token_of(token_file)
         if host not in LOCAL and token is None:
             say(f"Everybody who reaches {host}:{port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
@@ -108,7 +119,7 @@ def serve(
         say(f"Loading {', '.join(names)}.")
         models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
         served = Served(models, names, number, say, half, apart=True)
-        log = None if folder is None else RequestLog(folder, log_fraction, say)
+        log = None if folder is None else RequestLog(folder, log_fraction, say, policy is not None)
         if log is not None:
             with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
                 log.start()
@@ -120,7 +131,8 @@ def serve(
         gc.freeze()  # what is loaded now stays; to look through it for garbage takes tens of milliseconds
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
         try:
-            service = Service(served, RequestLimits(), token, log, lambda: say(traceback.format_exc()), columns.filled)
+            broken = lambda: say(traceback.format_exc())  # noqa: E731
+            service = Service(served, RequestLimits(), token, log, broken, columns.filled, policy)
             answer(service, listening, lambda: say(f"Serving {listed} at {listening.address}"))
         finally:
             served.stop()
@@ -128,6 +140,25 @@ def serve(
             if log is not None:
                 log.stop()
         say("Ended.")
+
+
+def exploring(text: str, log_requests: str | None) -> Policy:
+    """Return the policy of --explore.
+
+    Raises:
+        StatementError: it is none, or some candidates would never be chosen.
+        UsageError: what is chosen is not logged.
+    """
+    from ..decisions.policies import Policy
+
+    if log_requests is None:
+        raise click.UsageError(
+            "--explore needs --log-requests: what was chosen by chance tells nothing where it is not logged."
+        )
+    policy = Policy.of(text)
+    if not policy.explores:
+        raise StatementError("--explore needs a policy that may choose every candidate: 'epsilon(0.05)' or 'softmax(0.2)'.")
+    return policy
 
 
 def token_of(file: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Attributions: what each slot of an example adds to its score, from the score of an example without slots as the baseline."""
+"""Attributions: what each slot of an example adds to its score, from the mean score of other examples as the baseline."""
 
 from __future__ import annotations
 
@@ -32,11 +32,19 @@ STEPS = (16, 64, 256)
 TOLERANCE = 0.01
 
 
+class Reference(NamedTuple):
+    """Examples that others are compared with: the means of their scores, float64[num_labels], and of their attributions,
+    float64[num_labels, num_slots]."""
+
+    score: Doubles
+    by_slot: Doubles
+
+
 class Attributed(NamedTuple):
     """Scores taken apart: of probabilities log odds, of other labels in their unit.
 
     Attributes:
-        baseline, score: float64[n, num_labels]; of the example without slots, and of the example itself.
+        baseline, score: float64[n, num_labels]; of the example without slots, or of a reference, and of the example itself.
         by_slot: float64[n, num_labels, num_slots], in the order of Layout.slots.
     """
 
@@ -52,6 +60,12 @@ class Attributed(NamedTuple):
         size = np.abs(self.by_slot).sum(axis=2)
         error: Doubles = np.divide(rest, size, out=np.zeros_like(rest), where=size > 0)
         return error
+
+    def against(self, reference: Reference) -> Attributed:
+        """Return what each slot adds to the mean score of a reference: what it adds to nothing, less what it adds there on
+        average."""
+        baseline = np.broadcast_to(reference.score, self.baseline.shape)
+        return Attributed(baseline, self.score, self.by_slot - reference.by_slot)
 
 
 Attribute = Callable[[Batch], Attributed]

@@ -44,6 +44,7 @@ class AlgorithmScorer(Scorer):
         compiles: a program is compiled for each shape.
         plain: a batch is the values of slots, and no more that an augment or a package makes of them.
         logarithmic: numbers are taken on a logarithmic scale.
+        probabilities: predictions are some, of labels of 0 and 1.
         shares: as Padding has it, where the algorithm can and there are histories.
     """
 
@@ -57,6 +58,7 @@ class AlgorithmScorer(Scorer):
             sizes is not None and sizes.shares and algorithm.traits.compact and any(block.once for block, _ in columns.blocks)
         )
         self.compiles, self.logarithmic = learner is None, algorithm.traits.logarithmic
+        self.probabilities = algorithm.classifier
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
         if learner is not None:
@@ -80,7 +82,7 @@ class AlgorithmScorer(Scorer):
             compute: the same one for the same algorithm, so that it is compiled once.
         """
         FORKS.check_jax()
-        for batch in self._encoded(table) if table.num_rows else ():
+        for batch in self.encoded(table) if table.num_rows else ():
             pulled = self._pull(batch.keys, batch.size)
             inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)
             parameters: dict[str, Any] = {**pulled.weights, **pulled.dense}
@@ -96,7 +98,7 @@ class AlgorithmScorer(Scorer):
         Args:
             row: any row, as `predict` takes it.
         """
-        like = self._encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
+        like = self.encoded(pa.concat_tables([row, row]) if shape.shared else row)[0]
         self._say(like.empty(shape.batch, shape.features, shape.values))
 
     def _by_package(self, predict: Predict) -> Callable[[Batch], Said]:

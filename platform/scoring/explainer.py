@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from ..input.columns import columns_from
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.recipe import algorithm_of
-from .attributions import Attributed, attribution
+from .attributions import Attributed, Reference, attribution
 from .kept import scorer_of
 from .scorer import Padding, Request, Scored, write_rows
 
@@ -43,12 +43,14 @@ class Explainer:
     Args:
         pull: see Scorer.
         top: attributions of a row, at most.
+        reference: what they are measured from; see Request.
 
     Raises:
         StatementError, ModelError: see Scorer.
     """
 
-    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], top: int) -> None:
+    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], top: int, reference: Reference | None) -> None:
+        self._reference = reference
         shared = Ladders(Ladder(), Ladder())
         self._scorer = scorer_of(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
         columns = columns_from(version.manifest)
@@ -66,11 +68,24 @@ class Explainer:
 
         return write_rows(pieces(), request, path)
 
+    def mean(self, rows: Iterable[pa.Table]) -> tuple[Reference | None, int]:
+        """Return the means of some rows, None of none, and how many they are.
+
+        Args:
+            rows: see Scorer.predict.
+        """
+        found = [self._attribute(batch) for table in rows if table.num_rows for batch in self._scorer.encoded(table)]
+        if not found:
+            return None, 0
+        score, by_slot = (np.concatenate([getattr(one, name) for one in found]) for name in ("score", "by_slot"))
+        return Reference(score.mean(axis=0), by_slot.mean(axis=0)), len(score)
+
     def _explained(self, scored: Scored, found: Sequence[Attributed]) -> tuple[pa.Table, list[pa.Array]]:
         """Return the columns carried, and those after them."""
         whole = Attributed(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
-        columns = [top_attributions(whole.by_slot, self._slots, self._top)]
-        columns += [pa.array(values.reshape(-1)) for values in (whole.baseline, whole.score, whole.error)]
+        shown = whole if self._reference is None else whole.against(self._reference)
+        columns = [top_attributions(shown.by_slot, self._slots, self._top)]
+        columns += [pa.array(values.reshape(-1)) for values in (shown.baseline, shown.score, whole.error)]
         num_labels = len(self._labels)
         if num_labels == 1:
             return scored.rows, [*scored.columns, *columns]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk
     from ...algorithms.learns import Output
     from ...warehouse.version import Version
+    from .attributions import Reference
 
 BATCH_SIZES = (1, 16, 128, 1024, 4096)
 """Default numbers of rows scored at once: the least that holds a table, else the last."""
@@ -49,6 +50,7 @@ class Request(NamedTuple):
         carried: columns of the scan that the result has beside predictions.
         schema: of the result.
         top: how many attributions explain a prediction; None: none are wanted.
+        reference: what they are measured from; None: an example without slots, or what a package measures from.
     """
 
     version: Version
@@ -58,6 +60,7 @@ class Request(NamedTuple):
     carried: tuple[str, ...]
     schema: pa.Schema
     top: int | None
+    reference: Reference | None = None
 
     @property
     def num_labels(self) -> int:
@@ -166,7 +169,7 @@ class Scorer(ABC):
     def scored(self, table: pa.Table) -> Scored:
         """Return all outputs of the model for some rows; see `predict`."""
         if table.num_rows:
-            return self.said(table, self._encoded(table))
+            return self.said(table, self.encoded(table))
         outputs = {name: np.empty((0, 1) if output.vector else 0, np.float32) for name, output in self._outputs.items()}
         return Scored(table, np.empty((0, self._columns.layout.outputs), np.float32), outputs, self._columns.classes)
 
@@ -185,7 +188,7 @@ class Scorer(ABC):
                 for table in request.scan.read(split, wanted, chunk_rows(BATCH_SIZES[-1])):
                     if table.num_rows:  # else a filter left nothing of the piece
                         features = table.select(list(inputs.values())).rename_columns(list(inputs))
-                        yield expanded(table.select(carried)), self._encoded(features)
+                        yield expanded(table.select(carried)), self.encoded(features)
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
             yield from ahead
@@ -206,8 +209,8 @@ class Scorer(ABC):
         pieces = ((scored.rows, scored.columns, len(scored.predictions)) for scored in self.score(request, splits))
         return write_rows(pieces, request, path)
 
-    def _encoded(self, table: pa.Table) -> list[Batch]:
-        """Return rows as batches of one size."""
+    def encoded(self, table: pa.Table) -> list[Batch]:
+        """Return rows as batches of one size; see `predict`."""
         chunk = self._chunk(table)
         sizes = self._sizes.batch_sizes
         size = next((size for size in sizes if table.num_rows <= size), sizes[-1])

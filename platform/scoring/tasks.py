@@ -217,7 +217,7 @@ def score_splits(job: ScoringJob, task: Task) -> None:
         scorer = (
             scorer_of(request.version, client.pull)
             if request.top is None
-            else Explainer(request.version, client.pull, request.top)
+            else Explainer(request.version, client.pull, request.top, request.reference)
         )
         while (split := member.call(TAKE, Take(task.number, task.attempt), CALL_SECONDS).split) >= 0:
             write(job, task, split, scorer, member)

@@ -14,8 +14,10 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from ..decisions.policies import Policy
 from ..errors import DataError
 from . import arrow_stream, instances, tensors
+from .explore import Choice, chosen
 from .framing import has_body
 from .loaded import Loaded
 from .metrics import CONTENT_TYPE as METRICS
@@ -42,12 +44,14 @@ class Response(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """An answered request for predictions; `table` gives its rows as columns of the version, for the log."""
+    """An answered request for predictions; `table` gives its rows as columns of the version, for the log, and `choice` what was
+    chosen of them where that was asked."""
 
     response: Response
     rows: int
     table: Callable[[], pa.Table]
     predictions: dict[str, pa.Array]
+    choice: Choice | None = None
 
 
 Row = dict[str, Any]
@@ -66,6 +70,7 @@ class Service:
         log: receives a sample of the scored requests; None for none.
         broken: called while an internal error is handled.
         fill: fills the columns of histories in rows of JSON, and in their common part.
+        policy: chooses among candidates where a request asks for it; None: no request may.
     """
 
     def __init__(
@@ -76,10 +81,11 @@ class Service:
         log: RequestLog | None,
         broken: Callable[[], None],
         fill: Fill = as_they_are,
+        policy: Policy | None = None,
     ) -> None:
         self.limits = limits
         self._served, self._token, self._log, self._broken, self._fill = served, token, log, broken, fill
-        self._requests = Requests()
+        self._policy, self._requests = policy, Requests()
 
     def admit(self, path: str, headers: Mapping[str, str]) -> None:
         """Refuse a request by its head, before its body is taken; see `handle`.
@@ -145,12 +151,12 @@ class Service:
         try:
             loaded = self._served.find(name, number)
             model = loaded.model
-            scored = score(loaded, headers, body, protocol, self.limits, self._fill)
+            scored = self._scored(loaded, headers, body, protocol)
             status, rows = scored.response.status, scored.rows
             if self._log is not None:
-                self._log.offer(loaded, scored.table, scored.predictions, time.perf_counter() - began)
+                self._log.offer(loaded, scored.table, scored.predictions, time.perf_counter() - began, scored.choice)
             if len(body) <= WARMING_BYTES:
-                self._served.remember(loaded, lambda other: score(other, headers, body, protocol, self.limits, self._fill))
+                self._served.remember(loaded, lambda other: self._scored(other, headers, body, protocol))
             return scored.response
         except RequestError as error:
             status = error.status
@@ -158,8 +164,19 @@ class Service:
         finally:
             self._requests.add(model, status, rows, time.perf_counter() - began)
 
+    def _scored(self, loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int) -> Scoring:
+        return score(loaded, headers, body, protocol, self.limits, self._fill, self._policy)
 
-def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int, limits: RequestLimits, fill: Fill) -> Scoring:
+
+def score(
+    loaded: Loaded,
+    headers: Mapping[str, str],
+    body: bytes,
+    protocol: int,
+    limits: RequestLimits,
+    fill: Fill,
+    policy: Policy | None,
+) -> Scoring:
     """Score the rows of a body.
 
     Raises:
@@ -171,7 +188,7 @@ def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int
         if headers.get("content-type", "").partition(";")[0].strip().lower() == arrow_stream.CONTENT_TYPE:
             return score_stream(loaded, body, limits)
         if protocol == 1:
-            return score_instances(loaded, body, limits, fill)
+            return score_instances(loaded, body, limits, fill, policy)
         return score_tensors(loaded, headers, body, limits)
     except DataError as error:
         raise RequestError(400, str(error)) from error
@@ -191,14 +208,17 @@ def score_stream(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
     return Scoring(response, stream.rows, table, predictions)
 
 
-def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits, fill: Fill) -> Scoring:
-    rows, context = fill(*instances.split(instances.parsed(body, limits), limits))
+def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits, fill: Fill, policy: Policy | None) -> Scoring:
+    asked = instances.parsed(body, limits)
+    rows, context = fill(*instances.split(asked, limits))
     table = functools.partial(instances.of_rows, rows, context, loaded.inputs)
     predictions = loaded.predict_objects(rows, context or None)
     if predictions is None:
         predictions = loaded.predict(table())
-    response = json_response(200, {**instances.answer(predictions), "model_version": str(loaded.number)})
-    return Scoring(response, len(rows), table, predictions)
+    said, choice = {**instances.answer(predictions), "model_version": str(loaded.number)}, None
+    if "choose" in asked and (choice := chosen(asked, policy, loaded, predictions)) is not None:
+        said |= choice.answer()
+    return Scoring(json_response(200, said), len(rows), table, predictions, choice)
 
 
 def score_tensors(loaded: Loaded, headers: Mapping[str, str], body: bytes, limits: RequestLimits) -> Scoring:

@@ -112,7 +112,7 @@ class Loaded:
         model, number, training: which version it is.
         inputs: the columns that requests have; streams: reads them from streams of Arrow.
         features: makes the columns that are scored of a table of them.
-        outputs: the columns of its predictions.
+        outputs: the columns of its predictions; probabilities: predictions are some.
         created: when its training began, where the manifest has it; since: when it was loaded.
 
     Raises:
@@ -141,10 +141,12 @@ class Loaded:
         described = None if transform is not None else described_columns(self.columns, self.inputs, scorer.scales)
         if isinstance(scorer, SumsScorer):
             self._rows = None if described is None else row_scorer(scorer.sums, described, weights, self.columns)
+            self.probabilities = scorer.sums.link == "sigmoid"
         else:
             from ..scoring.by_algorithm import AlgorithmScorer  # which imports JAX, as its maker did
 
             assert isinstance(scorer, AlgorithmScorer)
+            self.probabilities = scorer.probabilities
             if described is not None and scorer.plain:
                 self._batches = RowBatches(described, self.columns, sizes, scorer.logarithmic)
             for shape in programs_of(self.columns, scorer.shares) if scorer.compiles else ():

@@ -7,23 +7,28 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..engines.repeats import expanded
 from ..spark_types import TIMESTAMP
+from .explore import Choice
 from .keys import keys_of
 from .loaded import Loaded
 
 AT, KEYS_COLUMN, PREDICTION, LATENCY = "served_at", "served_keys", "served_prediction", "served_latency_seconds"
 MODEL, VERSION = "served_model", "served_version"
+REQUEST, CHOSEN, PROPENSITY = "served_request", "served_chosen", "served_propensity"
 WAITING = 256
 """The most requests that wait to be written; further ones are not logged."""
+TOGETHER = 64
+"""The most requests whose keys are computed at once."""
 ROWS, BYTES, SECONDS = 100_000, 1 << 26, 60.0
 """A file is written for so many rows or bytes, or when its first ones are so old."""
 STOP_SECONDS = 30.0
@@ -37,26 +42,31 @@ class Entry(NamedTuple):
     predictions: dict[str, pa.Array]
     at: datetime
     latency_seconds: float
+    choice: Choice | None
 
 
 class RequestLog:
     """Writes a fraction of requests: their columns in the model's types, keys, prediction, version, time and latency.
+
+    Of a service that explores it writes every request that chose, with its id, what was chosen, and the propensity of each
+    candidate.
 
     `<folder>/served_model=<model>/served_version=<n>/<time>-<random>.parquet`; a file appears whole. Its own thread does it.
 
     Args:
         fraction: of the requests, drawn at random, in [0, 1].
         report: called with each problem, a line of text.
+        explores: the service does.
     """
 
-    def __init__(self, folder: Path, fraction: float, report: Callable[[str], None]) -> None:
-        self._folder, self._fraction, self._report = folder, fraction, report
+    def __init__(self, folder: Path, fraction: float, report: Callable[[str], None], explores: bool = False) -> None:
+        self._folder, self._fraction, self._report, self._explores = folder, fraction, report, explores
         self._entries: queue.Queue[Entry | None] = queue.Queue(WAITING)
         self._kept: dict[Loaded, list[pa.Table]] = {}
         self._rows = self._bytes = 0
         self._since = time.monotonic()
         self._draw = random.Random()
-        self.left_out = 0
+        self.left_out = self._told = 0
         self._thread = threading.Thread(target=self._run, name="xpsql serve: log", daemon=True)
 
     def start(self) -> None:
@@ -69,17 +79,22 @@ class RequestLog:
         self._thread.start()
 
     def offer(
-        self, loaded: Loaded, table: Callable[[], pa.Table], predictions: dict[str, pa.Array], latency_seconds: float
+        self,
+        loaded: Loaded,
+        table: Callable[[], pa.Table],
+        predictions: dict[str, pa.Array],
+        latency_seconds: float,
+        choice: Choice | None,
     ) -> None:
         """Log a scored request, or drop it; never waits.
 
         Args:
             table: gives its rows, in the columns of the version.
         """
-        if self._draw.random() >= self._fraction:
+        if choice is None and self._draw.random() >= self._fraction:
             return
         try:
-            self._entries.put_nowait(Entry(loaded, table, predictions, datetime.now(UTC), latency_seconds))
+            self._entries.put_nowait(Entry(loaded, table, predictions, datetime.now(UTC), latency_seconds, choice))
         except queue.Full:
             self.left_out += 1
 
@@ -92,21 +107,48 @@ class RequestLog:
     def _run(self) -> None:
         ended = False
         while not ended:
-            try:
-                entry = self._entries.get(timeout=SECONDS)
-                ended = entry is None
-                if entry is not None and (rows := rows_of(entry)).num_rows:
-                    self._kept.setdefault(entry.loaded, []).append(rows)
-                    self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
-            except queue.Empty:
-                pass
-            except Exception as error:  # of one request: others are logged
-                self._report(f"A request was not logged: {type(error).__name__}: {error}")
+            taken = self._taken()
+            ended = taken[-1:] == [None]
+            waiting: dict[Loaded, list[Entry]] = {}
+            for entry in taken:
+                if entry is not None:
+                    waiting.setdefault(entry.loaded, []).append(entry)
+            for entries in waiting.values():
+                self._keep(entries)
             old = time.monotonic() - self._since >= SECONDS
             if ended or old or self._rows >= ROWS or self._bytes >= BYTES:
                 self._write()
 
+    def _taken(self) -> list[Entry | None]:
+        """Return what waits to be written, at once: keys of many requests cost little more than those of one."""
+        taken = list[Entry | None]()
+        try:
+            taken.append(self._entries.get(timeout=SECONDS))
+            while taken[-1] is not None and len(taken) < TOGETHER:
+                taken.append(self._entries.get_nowait())
+        except queue.Empty:
+            pass
+        return taken
+
+    def _keep(self, entries: list[Entry]) -> None:
+        """Keep the rows of requests for one version until they are written; where they fail together, each by itself."""
+        try:
+            rows = rows_of(entries, self._explores)
+        except Exception as error:  # of one request: others are logged
+            if len(entries) > 1:
+                for entry in entries:
+                    self._keep([entry])
+            else:
+                self._report(f"A request was not logged: {type(error).__name__}: {error}")
+            return
+        if rows.num_rows:
+            self._kept.setdefault(entries[0].loaded, []).append(rows)
+            self._rows, self._bytes = self._rows + rows.num_rows, self._bytes + rows.nbytes
+
     def _write(self) -> None:
+        if self.left_out > self._told:
+            self._report(f"{self.left_out - self._told:,} requests were not logged: they came faster than the log takes them.")
+            self._told = self.left_out
         for loaded, tables in self._kept.items():
             try:
                 write(self._folder / f"{MODEL}={loaded.model}" / f"{VERSION}={loaded.number}", tables)
@@ -115,19 +157,49 @@ class RequestLog:
         self._kept, self._rows, self._bytes, self._since = {}, 0, 0, time.monotonic()
 
 
-def rows_of(entry: Entry) -> pa.Table:
-    """Return a request as rows of the log."""
-    loaded, table = entry.loaded, expanded(entry.table())
-    count = table.num_rows
-    columns = {column.name: plain(table.column(column.name)) for column in loaded.inputs}
-    added = {
+def rows_of(entries: Sequence[Entry], explores: bool) -> pa.Table:
+    """Return requests for one version as rows of the log.
+
+    Args:
+        explores: with the columns of a choice, NULL where there is none.
+    """
+    loaded, tables = entries[0].loaded, [expanded(entry.table()) for entry in entries]
+    columns = {
+        column.name: pa.chunked_array(
+            [chunk for table in tables for chunk in plain(table.column(column.name)).chunks], column.type
+        )
+        for column in loaded.inputs
+    }
+    served = [served_columns(entry, table.num_rows, explores) for entry, table in zip(entries, tables, strict=True)]
+    names, own = list(served[0]), pa.table(columns)
+    added = {name: pa.chunked_array([part[name] for part in served]) for name in names}
+    added[KEYS_COLUMN] = keys_of(loaded.features(own), loaded.columns)
+    return pa.table({**columns, **{name: added[name] for name in (AT, KEYS_COLUMN, *names[1:])}})
+
+
+def served_columns(entry: Entry, count: int, explores: bool) -> dict[str, pa.Array]:
+    """Return what the log says of a request of so many rows, beside keys."""
+    return {
         AT: pa.repeat(pa.scalar(entry.at, TIMESTAMP), count),
-        KEYS_COLUMN: keys_of(loaded.features(table), loaded.columns),
         PREDICTION: prediction_of(entry.predictions),
         LATENCY: pa.repeat(pa.scalar(entry.latency_seconds), count),
+        **(choice_of(entry.choice, count) if explores else {}),
     }
-    schema = [*((column.name, column.type) for column in loaded.inputs), *((name, found.type) for name, found in added.items())]
-    return pa.table([*columns.values(), *added.values()], schema=pa.schema(schema))
+
+
+def choice_of(choice: Choice | None, count: int) -> dict[str, pa.Array]:
+    """Return the columns of a choice among so many rows."""
+    if choice is None:
+        return {
+            REQUEST: pa.nulls(count, pa.string()),
+            CHOSEN: pa.nulls(count, pa.bool_()),
+            PROPENSITY: pa.nulls(count, pa.float64()),
+        }
+    return {
+        REQUEST: pa.repeat(pa.scalar(choice.request), count),
+        CHOSEN: pa.array(np.arange(count) == choice.place),
+        PROPENSITY: pa.array(choice.propensities),
+    }
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -76,7 +76,7 @@ class Call(NamedTuple):
         other: a second model and its version, where a function compares two.
         items: the query of ITEMS, as `data`; None without ITEMS.
         exclude: the column that EXCLUDE names; None without EXCLUDE.
-        group: the column that GROUP names; None without GROUP.
+        keywords: what follows keywords of the function, by keyword; those that are written.
         vectors: the queries of VECTORS by their names, each as `data`.
         columns: the result columns that the outer query can need, in lower case, or None for all of them.
         folder: an empty folder of this call, where a function may write its result.
@@ -91,7 +91,7 @@ class Call(NamedTuple):
     other: NamedVersion | None
     items: Passage | None
     exclude: str | None
-    group: str | None
+    keywords: Mapping[str, Any]
     vectors: tuple[tuple[str, Passage], ...]
     columns: frozenset[str] | None
     folder: Path
@@ -130,6 +130,40 @@ class Pending(NamedTuple):
     make: Callable[[], pa.Table | list[Path]]
 
 
+class Keyword(NamedTuple):
+    """What a table function takes after a keyword of its own.
+
+    Attributes:
+        word: the keyword, "GROUP".
+        read: reads what follows it; None: TABLE t | (query), which `Call.keywords` has as `Call.data` is.
+        required: it must be written.
+    """
+
+    word: str
+    read: Callable[[Cursor], Any] | None
+    required: bool = False
+
+
+def column_of(cursor: Cursor) -> str:
+    """Read the name of a column of the data."""
+    return cursor.identifier("a column of the query")
+
+
+def read_keywords(cursor: Cursor, keywords: Sequence[Keyword], rows: Callable[[Cursor], Any]) -> dict[str, Any]:
+    """Read `[, KEYWORD ...] ...`, those of a function, each once."""
+    found: dict[str, Any] = {}
+    while (keyword := next((one for one in keywords if cursor.peek(",", one.word)), None)) is not None:
+        cursor.expect(",")
+        if keyword.word in found:
+            raise cursor.error(f"{keyword.word} is given twice.")
+        cursor.expect(keyword.word)
+        found[keyword.word] = (keyword.read or rows)(cursor)
+    missing = [one.word for one in keywords if one.required and one.word not in found]
+    if missing:
+        raise cursor.expected(f"',' and {' and '.join(missing)}")
+    return found
+
+
 class TableFunction(NamedTuple):
     """A function of the FROM clause, as FUNCTIONS holds them.
 
@@ -146,7 +180,7 @@ class TableFunction(NamedTuple):
             ITEMS alone; "" takes none.
         queries: an argument may be TABLE t | (query); `Call.arguments` has it as `Call.data` is.
         other: it takes a second MODEL name [VERSION n] after the first.
-        group: it takes [, GROUP column] after the arguments.
+        keywords: what it takes after the arguments, each [, KEYWORD ...], in any order.
         vectors: it takes [, VECTORS name AS (query)] after data, in place of the version's own.
         default: the arguments where none are written.
     """
@@ -161,6 +195,6 @@ class TableFunction(NamedTuple):
     items: str = ""
     queries: bool = False
     other: bool = False
-    group: bool = False
+    keywords: tuple[Keyword, ...] = ()
     vectors: bool = False
     default: tuple[Any, ...] = ()

@@ -22,7 +22,7 @@ from ..engines.base import internal_name
 from ..engines.spark_sql.lexer import tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import NotAvailableError, Position, StatementError, suggestion
-from .base import Call, Pending, TableFunction
+from .base import Call, Pending, TableFunction, read_keywords
 from .cursor import Cursor
 from .functions import FUNCTIONS
 from .histories import holds_history, unknown, written_out
@@ -54,7 +54,7 @@ class CallSite:
     other: NamedVersion | None
     items: Query | None
     exclude: str | None
-    group: str | None
+    keywords: Mapping[str, Any]
     vectors: tuple[tuple[str, Query], ...]
 
 
@@ -143,12 +143,12 @@ def read_call(cursor: Cursor) -> CallSite:
     items = read_items(cursor) if function.items == "after" else items
     excludes = function.items == "after" or items is not None
     exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None
-    group = cursor.identifier("a column of the query") if function.group and cursor.accept(",", "GROUP") else None
+    keywords = read_keywords(cursor, function.keywords, read_rows)
     vectors = tuple(read_vectors(cursor)) if function.vectors and data is not None else ()
     cursor.expect(")")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
     where = cursor.span(first)
-    return CallSite(start, end, where, function, model, version, data, arguments, other, items, exclude, group, vectors)
+    return CallSite(start, end, where, function, model, version, data, arguments, other, items, exclude, keywords, vectors)
 
 
 def read_model(cursor: Cursor, function: TableFunction) -> NamedVersion:
@@ -178,7 +178,7 @@ def find_function(cursor: Cursor) -> TableFunction:
 def read_data(cursor: Cursor, function: TableFunction) -> Query | None:
     if function.data == "none" or (function.data == "optional" and not cursor.peek(",")):
         return None
-    if not cursor.accept(","):
+    if function.model != "none" and not cursor.accept(","):
         raise cursor.expected("',' and TABLE name or (query)")
     return read_rows(cursor)
 
@@ -320,7 +320,7 @@ def run_call(
         other=site.other,
         items=items,
         exclude=site.exclude,
-        group=site.group,
+        keywords={word: made(one) if isinstance(one, Query) else one for word, one in site.keywords.items()},
         vectors=tuple((name, made(query)) for name, query in site.vectors),
         columns=columns,
         folder=folder,

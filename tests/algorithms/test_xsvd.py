@@ -135,7 +135,9 @@ def test_pairs_of_items_have_weights_and_no_vectors(session: Any, tmp_path: Path
     (found,) = session.sql(f"SELECT item FROM ML.RECOMMEND(MODEL m, ({asked}), 1, ITEMS ({items}))").arrow().to_pylist()
     assert found["item"] == 5
     asked = "SELECT CAST(5 AS BIGINT) AS item, array(CAST(4 AS BIGINT)) AS history"
-    (row,) = session.sql(f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL m, ({asked}), 2)").arrow().to_pylist()
+    nothing = "SELECT CAST(NULL AS BIGINT) AS item, CAST(array() AS ARRAY<BIGINT>) AS history"
+    call = f"ML.EXPLAIN_PREDICT(MODEL m, ({asked}), 2, BASELINE ({nothing}))"
+    (row,) = session.sql(f"SELECT * FROM {call}").arrow().to_pylist()
     parts = {part["feature"]: part["attribution"] for part in row["top_feature_attributions"]}
     assert parts["history"] > 2 > abs(parts["item"])
     assert row["approximation_error"] < 0.01

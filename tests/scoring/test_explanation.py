@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import xpsql
 from tests.algorithms.uses import Use
 from tests.training.log import log, write
-from xpsql.platform.errors import StatementError
+from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring import prediction
+from xpsql.platform.scoring import explanation, prediction
 
 SLOTS = ("user", "item", "price", "tags", "vector")
 TYPES = {"user": "STRING", "item": "BIGINT", "price": "DOUBLE", "tags": "ARRAY<STRING>", "vector": "ARRAY<FLOAT>"}
@@ -50,8 +50,9 @@ def train(session: xpsql.Session, path: Path, algorithm: str, use: Use, labels: 
     )
 
 
-def explained(session: xpsql.Session, query: str, top: int = 100) -> pa.Table:
-    return session.sql(f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL m, ({query}), {top})").arrow()
+def explained(session: xpsql.Session, query: str, top: int = 100, baseline: str = "") -> pa.Table:
+    against = f", BASELINE ({baseline})" if baseline else ""
+    return session.sql(f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL m, ({query}), {top}{against})").arrow()
 
 
 def added(table: pa.Table) -> list[dict[str, float]]:
@@ -80,7 +81,7 @@ def test_of_sums_attributions_are_shapley_values_of_the_slots(session: xpsql.Ses
         ).arrow()
         p = column(found, "p")
         scores[frozenset(some)] = np.log(p / (1 - p))
-    table = explained(session, left_out({"tags", "vector"}, path))
+    table = explained(session, left_out({"tags", "vector"}, path), baseline=left_out({*SLOTS}, path))
     np.testing.assert_allclose(column(table, "baseline_prediction_value"), scores[frozenset()], atol=1e-5)
     np.testing.assert_allclose(column(table, "prediction_value"), scores[frozenset(there)], atol=1e-5)
     for slot in there:
@@ -94,11 +95,53 @@ def test_of_sums_attributions_are_shapley_values_of_the_slots(session: xpsql.Ses
     assert column(table, "approximation_error").max() < 1e-5
 
 
+@pytest.mark.parametrize("algorithm", ["xftrl", "fm", "deepfm", "multi_task"])
+def test_the_baseline_is_the_mean_score_and_attributions_of_all_rows_even_out(
+    session: xpsql.Session, path: Path, algorithm: str
+) -> None:
+    labels = ("label", "buy") if algorithm == "multi_task" else ("label",)
+    train(session, path, algorithm, (EXACT | INTEGRATED)[algorithm], labels)
+    rows = f"SELECT {', '.join(SLOTS)} FROM parquet.`{path}`"
+    table = explained(session, rows)
+    by_label = (len(labels), -1)
+    value = column(table, "prediction_value").reshape(by_label, order="F")
+    baseline = column(table, "baseline_prediction_value").reshape(by_label, order="F")
+    np.testing.assert_allclose(baseline, np.broadcast_to(value.mean(axis=1, keepdims=True), baseline.shape), rtol=1e-6)
+    sums = {slot: sum(row[slot] for row in added(table)) for slot in SLOTS}
+    sizes = {slot: sum(abs(row[slot]) for row in added(table)) for slot in SLOTS}
+    assert all(abs(sums[slot]) <= 1e-4 * sizes[slot] for slot in SLOTS)
+    few = explained(session, left_out(set(), path), baseline=rows)
+    assert column(few, "baseline_prediction_value")[0] == pytest.approx(baseline[0][0])
+    assert added(few)[0] == pytest.approx(added(table)[0], abs=1e-6 if algorithm in EXACT else 0.01)
+
+
+def test_a_row_alone_needs_rows_to_be_compared_with(session: xpsql.Session, path: Path) -> None:
+    train(session, path, "xftrl", Use())
+    alone = f"SELECT * FROM parquet.`{path}` LIMIT 1"
+    with pytest.raises(DataError, match="One row is its own mean"):
+        explained(session, alone)
+    with pytest.raises(DataError, match="BASELINE returns no rows"):
+        explained(session, alone, baseline=f"SELECT * FROM parquet.`{path}` WHERE price < -1")
+    with pytest.raises(StatementError, match="which the query does not return"):
+        explained(session, alone, baseline=f"SELECT user FROM parquet.`{path}`")
+    assert len(added(explained(session, alone, baseline=f"SELECT * FROM parquet.`{path}`"))[0]) == len(SLOTS)
+
+
+def test_a_long_baseline_is_a_part_of_its_rows_evenly_spread(
+    session: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(session, path, "xftrl", Use())
+    monkeypatch.setattr(explanation, "MOST_ROWS", 90)
+    table = explained(session, f"SELECT * FROM parquet.`{path}`")
+    every = column(table, "prediction_value")[::7]
+    assert column(table, "baseline_prediction_value")[0] == pytest.approx(every.mean())
+
+
 @pytest.mark.parametrize("algorithm", INTEGRATED)
 def test_attributions_of_a_network_add_up_to_its_score(session: xpsql.Session, path: Path, algorithm: str) -> None:
     labels = ("label", "buy") if algorithm == "multi_task" else ("label",)
     train(session, path, algorithm, INTEGRATED[algorithm], labels)
-    table = explained(session, left_out(set(), path))
+    table = explained(session, left_out(set(), path), baseline=left_out({*SLOTS}, path))
     assert len(table) == 7 * len(labels)
     baseline, value = column(table, "baseline_prediction_value"), column(table, "prediction_value")
     of_rows = added(table)

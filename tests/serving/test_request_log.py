@@ -12,7 +12,7 @@ import xpsql
 from tests.serving.conftest import COLUMNS, ROW, Client, failing
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
-from xpsql.platform.serving.request_log import RequestLog
+from xpsql.platform.serving.request_log import WAITING, RequestLog
 from xpsql.platform.serving.served import Served
 
 
@@ -70,10 +70,7 @@ def test_requests_that_cannot_be_written_are_reported_and_not_waited_for(served:
     assert reported[0].startswith("Requests for ctr were not logged in")
 
 
-def test_a_request_that_is_no_table_is_reported_and_the_next_ones_are_logged(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("xpsql.platform.serving.request_log.BYTES", 1)
+def test_a_request_that_is_no_table_is_reported_and_the_next_ones_are_logged(served: Served, tmp_path: Path) -> None:
     reported: list[str] = []
     log = RequestLog(tmp_path / "served", 1.0, reported.append)
     log.start()
@@ -81,10 +78,22 @@ def test_a_request_that_is_no_table_is_reported_and_the_next_ones_are_logged(
     def broken() -> pa.Table:
         raise OverflowError("an integer of a category")
 
-    log.offer(served.find("ctr", None), broken, {}, 0.1)
+    log.offer(served.find("ctr", None), broken, {}, 0.1, None)
     client = Client(Service(served, RequestLimits(), None, log, failing))
     for _ in range(2):
         client.predict({"instances": [ROW]})
     log.stop()
     assert reported == ["A request was not logged: OverflowError: an integer of a category"]
-    assert len(list((tmp_path / "served").rglob("*.parquet"))) == 2  # so many bytes make a file
+    assert pq.ParquetDataset(tmp_path / "served").read(["ad"]).num_rows == 2
+
+
+def test_requests_that_come_faster_than_the_log_takes_them_are_counted_aloud(served: Served, tmp_path: Path) -> None:
+    reported: list[str] = []
+    log = RequestLog(tmp_path / "served", 1.0, reported.append)
+    client = Client(Service(served, RequestLimits(), None, log, failing))
+    for _ in range(WAITING + 3):  # nobody takes them yet
+        client.predict({"instances": [ROW]})
+    log.start()
+    log.stop()
+    assert reported == ["3 requests were not logged: they came faster than the log takes them."]
+    assert pq.ParquetDataset(tmp_path / "served").read(["ad"]).num_rows == WAITING

@@ -163,7 +163,7 @@ def test_crosses_go_with_their_members_where_values_are_exchanged(session: xpsql
     found = rows(session, f"SELECT slot, auc_decrease FROM ML.FEATURE_IMPORTANCE(MODEL pure, ({query}))")
     assert {row["slot"] for row in found} == {"animal", "food"}
     assert all(row["auc_decrease"] > 0.3 for row in found), "each alone tells little, and the cross needs both"
-    explained = rows(session, f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL pure, ({query} LIMIT 1), 3)")
+    explained = rows(session, f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL pure, ({query} LIMIT 1), 3, BASELINE ({query}))")
     assert "animal*food" in {one["feature"] for one in explained[0]["top_feature_attributions"]}
 
 

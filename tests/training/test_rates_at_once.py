@@ -57,7 +57,8 @@ def test_what_rates_know_of_late_is_used_in_predictions(session: xpsql.Session, 
     assert auc["rated"] > auc["plain"] + 0.1
     slots = session.sql("SELECT slot FROM ML.FEATURE_IMPORTANCE(MODEL rated)").arrow()["slot"].to_pylist()
     assert "item:ctr_short" in slots
-    (row,) = session.sql(f"SELECT * FROM ML.EXPLAIN_PREDICT(MODEL rated, ({soon} LIMIT 1), 20)").arrow().to_pylist()
+    call = f"ML.EXPLAIN_PREDICT(MODEL rated, ({soon} LIMIT 1), 20, BASELINE ({soon}))"
+    (row,) = session.sql(f"SELECT * FROM {call}").arrow().to_pylist()
     assert {"item", "item:ctr_short"} <= {one["feature"] for one in row["top_feature_attributions"]}
 
 

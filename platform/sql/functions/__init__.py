@@ -18,6 +18,8 @@ FUNCTIONS: Registry[TableFunction] = Registry(
         "ROC_CURVE": "roc_curve.ROC_CURVE",
         "CONFUSION_MATRIX": "confusion_matrix.CONFUSION_MATRIX",
         "COMPARE": "compare.COMPARE",
+        "OFF_POLICY": "off_policy.OFF_POLICY",
+        "AB_TEST": "ab_test.AB_TEST",
         "TRAINING_INFO": "training_info.TRAINING_INFO",
         "TRIAL_INFO": "trial_info.TRIAL_INFO",
         "TRANSFORM": "transform.TRANSFORM",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..base import Call, Pending, TableFunction
+from ..base import Call, Keyword, Pending, TableFunction, column_of
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -18,7 +18,7 @@ def run(context: StatementContext, call: Call) -> Pending:
     data, versions = call.data, (call.read(context), call.read_other(context))
     assert data is not None  # required by the grammar
     with data.locating():
-        comparison = Comparison(versions, context.engine, data.text, call.group)
+        comparison = Comparison(versions, context.engine, data.text, call.keywords.get("GROUP"))
 
     def measure() -> pa.Table:
         with data.locating():
@@ -37,5 +37,5 @@ COMPARE = TableFunction(
     (),
     run,
     other=True,
-    group=True,
+    keywords=(Keyword("GROUP", column_of),),
 )

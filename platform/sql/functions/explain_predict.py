@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import StatementError
-from ..base import Call, Pending, TableFunction
+from ..base import Call, Keyword, Pending, TableFunction
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -23,21 +23,27 @@ def run(context: StatementContext, call: Call) -> Pending:
     check_labelled(version)
     with data.locating():
         explanation = Explanation(version, context.engine, data.text, top)
+    if (baseline := call.keywords.get("BASELINE")) is not None:
+        with baseline.locating():
+            explanation.check_baseline(baseline.text)
 
     def write() -> list[Path]:
+        with (baseline or data).locating():
+            reference = explanation.reference(call.folder / "baseline", context.reporter)
         with data.locating():
-            return explanation.write(call.columns, call.folder, context.reporter)
+            return explanation.write(reference, call.columns, call.folder, context.reporter)
 
     return Pending(explanation.schema, write)
 
 
 EXPLAIN_PREDICT = TableFunction(
     "EXPLAIN_PREDICT",
-    "ML.EXPLAIN_PREDICT(MODEL name [VERSION n], TABLE t | (query), top_k)",
+    "ML.EXPLAIN_PREDICT(MODEL name [VERSION n], TABLE t | (query), top_k [, BASELINE TABLE t | (query)])",
     "Score rows, and say which slots add most to each score or take most from it: the input's columns, predicted_<label>, "
     "top_feature_attributions, baseline_prediction_value, prediction_value, approximation_error; of several labels a row of "
-    "each.",
+    "each. The baseline is the mean score of the rows of BASELINE, or of the rows themselves.",
     "required",
     ("a number of attributions",),
     run,
+    keywords=(Keyword("BASELINE", None),),
 )
