@@ -48,6 +48,7 @@ def test_a_wheel_holds_the_packages_as_files_and_no_sources_of_the_native_code(w
         "xpsql/platform/ps/_native.pyi",
         "xpsql/platform/ps/_native" + sysconfig.get_config_var("EXT_SUFFIX"),
         "xpsql/algorithms/layers/_lookups" + sysconfig.get_config_var("EXT_SUFFIX"),
+        "xpsql/warehouse/_mapping" + sysconfig.get_config_var("EXT_SUFFIX"),
     } <= names
     assert not [name for name in names if "/native/" in name or name.endswith((".cpp", ".hpp"))]
 

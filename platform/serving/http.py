@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ..errors import DataError
+from ..errors import DataError, ModelError
 from . import arrow_stream, instances, tensors
 from .framing import has_body
 from .loaded import Loaded
@@ -170,6 +170,8 @@ def score(loaded: Loaded, headers: Mapping[str, str], body: bytes, protocol: int
         return score_tensors(loaded, headers, body, limits)
     except DataError as error:
         raise RequestError(400, str(error)) from error
+    except ModelError as error:  # a file of the version, or of a history, was damaged while it was in use
+        raise RequestError(503, str(error)) from error
 
 
 def score_stream(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
