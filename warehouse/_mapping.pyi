@@ -1,12 +1,12 @@
 """Files that are mapped to be read, and that may be cut off meanwhile.
 
-A process that reads the end of a mapped file which another one has cut off gets the signal SIGBUS, and ends. Here it reads zeros
-instead, and the mapping says so afterwards: a handler of SIGBUS, which hands on what is of no mapping to the handler before it.
+A process that reads what another one has cut off a mapped file gets the signal SIGBUS, and ends. Here it reads zeros, and the
+mapping says so afterwards: a handler of SIGBUS sees to it, and hands what is of no mapping to the handler before it.
 """
 
-from collections.abc import Buffer, Sequence
+from collections.abc import Sequence
 
-class Mapping(Buffer):
+class Mapping:
     """A file that is mapped, as a buffer that cannot be written.
 
     Args:
