@@ -82,7 +82,7 @@ def content_of(file: BinaryIO, size: int, advices: Sequence[str] = ()) -> Bytes:
             raise OSError("it was cut off while it was read")
         return np.frombuffer(content, np.uint8)
     known = [getattr(mmap, advice) for advice in advices if hasattr(mmap, advice)]
-    return np.frombuffer(Mapping(file.fileno(), size, known), np.uint8)
+    return np.frombuffer(memoryview(Mapping(file.fileno(), size, known)), np.uint8)
 
 
 def check_size(size: int, blocks: Sequence[Block]) -> None:
