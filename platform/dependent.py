@@ -1,9 +1,10 @@
-"""Options that matter beside others alone, such as gamma beside loss = 'focal': how they are declared, told and checked."""
+"""Options that matter beside others alone, such as gamma beside loss = 'focal', or to some trainings alone, such as pooling to
+those with arrays: how they are declared, told and checked."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from .errors import OptionError, Position, Subject
@@ -35,6 +36,28 @@ class When(NamedTuple):
         return self.option if self.least == 1 else f"{self.least} names or more in {self.option}"
 
 
+class Fact(NamedTuple):
+    """What must be so of a training's algorithm or slots for an option to have an effect.
+
+    Attributes:
+        name: by which it is known whether it is so.
+        text: what there must be, in words.
+    """
+
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+BATCHES = Fact("batches", "an algorithm that learns batch by batch")
+COMMON = Fact("common", "an algorithm that computes once what rows have in common")
+ARRAYS = Fact("arrays", "an array or map among the slots")
+NUMBERS = Fact("numbers", "a continuous slot")
+CATEGORIES = Fact("categories", "a categorical slot")
+
+
 class Placed(Protocol):
     """The value of an option in a statement."""
 
@@ -47,9 +70,9 @@ def when(option: str, *values: str, least: int = 1) -> When:
     return When(option, values, least)
 
 
-def told(needs: Sequence[When]) -> str:
-    """Return what an option needs, one of several."""
-    return " or ".join(map(str, needs))
+def told(needs: Sequence[When], facts: Sequence[Fact] = ()) -> str:
+    """Return what an option needs: one of several others, and all of some facts; empty for nothing."""
+    return ", ".join((*((" or ".join(map(str, needs)),) if needs else ()), *map(str, facts)))
 
 
 def check_effects(tried: Sequence[Any], given: Mapping[str, Placed], owner: Subject) -> None:
@@ -70,3 +93,23 @@ def check_effects(tried: Sequence[Any], given: Mapping[str, Placed], owner: Subj
             subject = owner._replace(option=name)
             message = f"{subject} has no effect without {told(needs)}. Give that beside it, or leave {name} out."
             raise OptionError(message, lowered[name].position, subject)
+
+
+def check_facts(options: Any, given: Collection[str], owner: Subject, facts: Collection[str]) -> None:
+    """Refuse options that have no effect on a training.
+
+    Args:
+        options: of a part.
+        given: the names of those that its statement gives.
+        owner: what they belong to.
+        facts: the names of those that are so.
+
+    Raises:
+        OptionError: what an option needs is not so.
+    """
+    for field in dataclasses.fields(options):
+        name = field.name.removesuffix("_")
+        for fact in field.metadata["limits"].facts:
+            if name in given and fact.name not in facts:
+                subject = owner._replace(option=name)
+                raise OptionError(f"{subject} has no effect without {fact}. Leave {name} out.", subject=subject)

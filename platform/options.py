@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from .dependent import When, told
+from .dependent import Fact, When, told
 from .errors import OptionError, Position, Subject, suggestion
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of a part
@@ -62,6 +62,7 @@ class Limits(NamedTuple):
     role: str = ""
     length: str = ""
     needs: tuple[When, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
     def text(self) -> str:
         """Return the range as readers write it: `(0, 1]`, `a | b`, or an empty string."""
@@ -99,16 +100,19 @@ def option(
     role: str = "",
     length: str = "",
     needs: tuple[When, ...] = (),
+    facts: tuple[Fact, ...] = (),
 ) -> Any:
     """Declare one option as a dataclass field: its default, one line of help, and the values it takes.
 
     An option that is a bound is written as one: with relation ">", `utility > 0.5`. One of an algorithm that only sets its own
     optimizers says `optimizer=True`: a statement whose OPERATORS name another optimizer may not give it. One of an algorithm
     that names columns to be read in a way of their own says it as the columns' `role`, such as "sequence", with the option that
-    has the most elements to read of each as `length`. One that matters beside others alone says which it `needs`, one of them.
+    has the most elements to read of each as `length`. One that matters beside others alone says which it `needs`, one of them;
+    one that matters to some trainings alone, which `facts` must be so of them.
     """
-    help += f"; needs {told(needs)}" if needs else ""
-    limits = Limits(help, minimum, maximum, open_minimum, open_maximum, choices, relation, optimizer, role, length, needs)
+    help += f"; needs {told(needs, facts)}" if needs or facts else ""
+    shown = help, minimum, maximum, open_minimum, open_maximum, choices, relation
+    limits = Limits(*shown, optimizer, role, length, needs, facts)
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 

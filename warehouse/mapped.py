@@ -1,12 +1,12 @@
 """Files that stay open: of all their bytes the checksums are compared when a process first uses them.
 
-A small file is read into memory, where nothing changes it. A large one is mapped, so that processes share its pages: who cuts
-it off where it stands, as no statement does, ends the processes that look at what is gone.
+A small file is read into memory, where nothing changes it. A large one is mapped, so that processes share its pages. Where
+somebody cuts it off where it stands, as no statement does, zeros are read in place of what is gone: after looking at one, ask
+whether it was `cut_off`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from ._mapping import Mapping
 from .stored import Block, VersionFile, read_at
 
 MAPPED_BYTES = 1 << 26
@@ -58,7 +59,7 @@ def verified(part: VersionFile) -> Bytes:
     blocks = tuple(part.blocks)
     with part.path.open("rb", buffering=0) as file:
         key = Identity.of(os.fstat(file.fileno())), blocks
-        if (found := KEPT.get(key)) is not None:
+        if (found := KEPT.get(key)) is not None and not cut_off(found):
             return found
         if part.file is not None:
             check_size(key[0].size, blocks)
@@ -80,11 +81,8 @@ def content_of(file: BinaryIO, size: int, advices: Sequence[str] = ()) -> Bytes:
         if len(content) != size:
             raise OSError("it was cut off while it was read")
         return np.frombuffer(content, np.uint8)
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    for advice in advices:
-        with contextlib.suppress(AttributeError, OSError):  # where the kernel knows no such thing
-            mapped.madvise(getattr(mmap, advice))
-    return np.frombuffer(mapped, np.uint8)
+    known = [getattr(mmap, advice) for advice in advices if hasattr(mmap, advice)]
+    return np.frombuffer(memoryview(Mapping(file.fileno(), size, known)), np.uint8)
 
 
 def check_size(size: int, blocks: Sequence[Block]) -> None:
@@ -110,7 +108,7 @@ def check_blocks(content: Bytes, file: BinaryIO, blocks: Sequence[Block]) -> Non
 
 
 def cut_off(content: Bytes) -> bool:
-    """Return whether the file of some bytes that are mapped has become shorter than they are; to look at them would end the
-    process."""
+    """Return whether the file of some bytes that are mapped has become shorter than they are: what was read of them may have
+    been zeros."""
     mapped = content.base.obj if isinstance(content.base, memoryview) else content.base
-    return isinstance(mapped, mmap.mmap) and mapped.size() < len(content)
+    return isinstance(mapped, Mapping) and mapped.cut_off

@@ -9,6 +9,7 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import ARRAYS
 from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.options import given_or, known, option
 from ...platform.reserved import INTERCEPT_NUMBER
@@ -27,6 +28,7 @@ def pooling_option() -> Any:
         "how the values of an array or map are joined: their sum; over their number, in a map the sum of its numbers without "
         "sign (mean); or over the root of that (root), so that long ones weigh little more than others",
         choices=POOLINGS,
+        facts=(ARRAYS,),
     )
 
 

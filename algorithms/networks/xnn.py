@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
-from ...platform.dependent import when
+from ...platform.dependent import ARRAYS, NUMBERS, when
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
@@ -50,11 +50,13 @@ class XnnOptions(LongOptions, BoosterOptions):
         "how the vectors of a slot of several values are joined; in a map, each times its number, and mean and root divide by "
         "the sum of the numbers without sign, or its root",
         choices=POOLINGS,
+        facts=(ARRAYS,),
     )
     continuous: str = option(
         "standardise",
         "what is seen of continuous slots: values less their running mean, over their deviation; log1p takes logarithms before",
         choices=("standardise", "log1p"),
+        facts=(NUMBERS,),
     )
     normalise: str = option("none", "normalisation of the network's inputs", choices=("none", "layer_norm"))
     interaction: str = option(

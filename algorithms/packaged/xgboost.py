@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...platform.dependent import CATEGORIES, NUMBERS
 from ...platform.errors import LostError, ModelError, OptionError, StatementError, Subject, TrainingError
 from ...platform.options import option
 from ...platform.system import needing
@@ -59,13 +60,18 @@ class XgboostOptions:
         open_minimum=True,
     )
     bins: int = option(
-        256, "bins that values of a continuous slot are put into; more where close values differ", minimum=2, maximum=65_536
+        256,
+        "bins that values of a continuous slot are put into; more where close values differ",
+        minimum=2,
+        maximum=65_536,
+        facts=(NUMBERS,),
     )
     categories: int = option(
         10_000,
         "values of a categorical slot that are kept apart, the most frequent; others count as missing; more for long data",
         minimum=1,
         maximum=65_536,
+        facts=(CATEGORIES,),
     )
 
 

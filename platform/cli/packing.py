@@ -100,13 +100,14 @@ def package_files() -> Iterator[tuple[str, Path]]:
     """Yield the files of xpsql and of plugins; an installation for editing has them, and native modules, elsewhere."""
     from xpsql.algorithms.layers import _lookups
     from xpsql.platform.ps import _native
+    from xpsql.warehouse import _mapping
 
     for module in {OURS, *(point.module.partition(".")[0] for point in offered())}:
         yield from sources(module)
     for name, path in files_of(distribution(OURS)):
         if ".dist-info/" in name:  # the version, and plugins
             yield name, path
-    for built in (_native, _lookups):
+    for built in (_native, _lookups, _mapping):
         native = Path(str(built.__file__))
         yield f"{built.__name__.rpartition('.')[0].replace('.', '/')}/{native.name}", native
 

@@ -3,7 +3,8 @@
 On Spark the reader of the files evaluates them; on every engine row groups whose statistics rule them out are not read.
 
 Only comparisons on which Arrow and Spark agree are simple: of integers with integers, floats with numbers, strings with
-strings, dates with dates, and tests for NULL. NULL is neither true nor false in both; Spark's NaN is the greatest number.
+strings, dates with dates, times with times, and tests for NULL. NULL is neither true nor false in both; Spark's NaN is the
+greatest number. A time in a text is of the session's zone; where that has it twice, or not at all, it is not simple.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from __future__ import annotations
 import datetime
 import functools
 import operator
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +27,20 @@ INTEGERS = ("tinyint", "smallint", "int", "bigint")
 FLOATS = ("float", "double")
 COMPARISONS = {exp.EQ: "==", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+COMPARED = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+FIRST_YEAR = 1900
+"""Before it zones had local times, of which Python and Java differ."""
+DAYS = ("to_date", "date")
+TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d{1,6})?)?")
 
 
 class NotSimple(Exception):
@@ -38,11 +55,15 @@ class Origin:
         name: the relation's name or alias.
         columns: column in lower case -> stored column.
         types: column in lower case -> Spark's name of its type.
+        instants: column in lower case -> its stored type, of those that are stored as microseconds in UTC.
+        zone: of the session.
     """
 
     name: str
     columns: Mapping[str, str]
     types: Mapping[str, str]
+    instants: Mapping[str, pa.DataType] = field(default_factory=dict)
+    zone: str = "UTC"
 
     def column(self, node: exp.Expr) -> str:
         """Return the column that a node is, in lower case.
@@ -111,21 +132,46 @@ class Origin:
         return first
 
     def compared(self, node: exp.Expr, sign: str, value: exp.Expr) -> pc.Expression:
-        """Return the comparison of a column with a literal."""
+        """Return the comparison of a column, or the day of one, with a literal."""
+        if (moment := day_of(node)) is not None:
+            return self.of_day(moment, sign, date_of(value.this if is_date(value) else value).as_py())
         name = self.column(node)
-        field, kind = pc.field(self.columns[name]), self.types[name]
-        literal = literal_of(value, kind)
+        stored, kind = pc.field(self.columns[name]), self.types[name]
+        literal = self.instant(name, time_of(value)) if name in self.instants else literal_of(value, kind)
         if kind in FLOATS:
-            field = field.cast(pa.float64())
-        found = {
-            "==": field == literal,
-            "!=": field != literal,
-            "<": field < literal,
-            "<=": field <= literal,
-            ">": field > literal,
-            ">=": field >= literal,
-        }[sign]
-        return found | pc.is_nan(field) if kind in FLOATS and sign in (">", ">=") else found
+            stored = stored.cast(pa.float64())
+        found = COMPARED[sign](stored, literal)
+        return found | pc.is_nan(stored) if kind in FLOATS and sign in (">", ">=") else found
+
+    def of_day(self, node: exp.Expr, sign: str, day: datetime.date) -> pc.Expression:
+        """Return the comparison of the day of a time with a day."""
+        name = self.column(node)
+        if name not in self.instants:
+            raise NotSimple
+        stored = pc.field(self.columns[name])
+        begin, end = (
+            self.instant(name, datetime.datetime.combine(day + datetime.timedelta(days), datetime.time())) for days in (0, 1)
+        )
+        within = (stored >= begin) & (stored < end)
+        if sign in ("==", "!="):
+            return within if sign == "==" else ~within
+        return COMPARED["<" if sign[0] == "<" else ">="](stored, begin if sign in ("<", ">=") else end)
+
+    def instant(self, name: str, local: datetime.datetime) -> pa.Scalar:
+        """Return a time of the session's zone as a column stores times.
+
+        Raises:
+            NotSimple: the zone has it twice or not at all, is none that is known, or had other rules then.
+        """
+        try:
+            zone = ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise NotSimple from error
+        first, second = (local.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+        if local.year < FIRST_YEAR or first.utcoffset() != second.utcoffset():
+            raise NotSimple
+        kind, found = self.instants[name], first.astimezone(datetime.UTC)
+        return pa.scalar(found if kind.tz else found.replace(tzinfo=None), kind)
 
 
 def all_of(conditions: Sequence[pc.Expression]) -> pc.Expression | None:
@@ -139,10 +185,8 @@ def literal_of(node: exp.Expr, kind: str) -> pa.Scalar:
     Raises:
         NotSimple: it is not a literal, or has a type for which Spark casts one of the sides.
     """
-    if isinstance(node, exp.Cast) and node.to.is_type("date") and kind == "date":
-        return date_of(node.this)
     if kind == "date":
-        return date_of(node)
+        return date_of(node.this if is_date(node) else node)
     if isinstance(node, exp.Boolean) and kind == "boolean":
         return pa.scalar(bool(node.this))
     if kind == "string" and isinstance(node, exp.Literal) and node.is_string:
@@ -164,3 +208,39 @@ def date_of(node: exp.Expr) -> pa.Scalar:
         return pa.scalar(datetime.date.fromisoformat(node.this), pa.date32())
     except ValueError as error:
         raise NotSimple from error
+
+
+def is_date(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.is_type("date")
+
+
+def day_of(node: exp.Expr) -> exp.Expr | None:
+    """Return what an expression is the day of; None where it is something else."""
+    if isinstance(node, exp.Anonymous) and node.name.lower() in DAYS and len(node.expressions) == 1:
+        found: exp.Expr = node.expressions[0]
+        return found
+    return node.this if is_date(node) else None
+
+
+def time_of(node: exp.Expr) -> datetime.datetime:
+    """Return the local time that a literal is.
+
+    Raises:
+        NotSimple: it is another, or one with a zone of its own.
+    """
+    if isinstance(node, exp.Cast) and node.to.is_type("date", "timestamp", "timestamptz"):
+        if node.to.is_type("date"):
+            return datetime.datetime.combine(date_of(node.this).as_py(), datetime.time())
+        node = node.this
+    if not isinstance(node, exp.Literal) or not node.is_string or not TIME.fullmatch(node.this):
+        raise NotSimple
+    try:
+        return datetime.datetime.fromisoformat(node.this)
+    except ValueError as error:
+        raise NotSimple from error
+
+
+def instants_in(stored: pa.Schema) -> dict[str, pa.DataType]:
+    """Return the columns that are stored as microseconds in UTC, with their types."""
+    kinds = (pa.timestamp("us"), pa.timestamp("us", "UTC"))
+    return {column.name: column.type for column in stored if column.type in kinds}

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...warehouse.durable import make_folder, storing
-from ...warehouse.mapped import verified
+from ...warehouse.mapped import Bytes, cut_off, verified
 from ...warehouse.stored import NUM_SLICES, Block, FileEntry, VersionFile, checksum
 from ..errors import ModelError
 from ..ps.keys import feature_keys
@@ -102,7 +102,8 @@ class HistoryImage:
         self.within = within
         self._folder = folder
         try:
-            users, self._events = (table_of(folder / name, None if sums is None else sums[name]) for name in (USERS, EVENTS))
+            self._contents = [content_of(folder / name, None if sums is None else sums[name]) for name in (USERS, EVENTS)]
+            users, self._events = map(table_of, self._contents)
             spans, times, user = users.select(SPANS.names), self._events.column(order), users.column("user")
             if spans.schema != SPANS or user.num_chunks > 1 or any(spans.column(name).null_count for name in SPANS.names):
                 raise ValueError("its users are not as they are written")
@@ -130,7 +131,10 @@ class HistoryImage:
                 end = begin + int(np.searchsorted(times, before, "left"))
                 if self.within is not None:
                     begin += int(np.searchsorted(times, before - self.within, "left"))
-            return sound(self._events.column(value).slice(begin, max(end - begin, 0)))
+            found = sound(self._events.column(value).slice(begin, max(end - begin, 0)))
+            if any(map(cut_off, self._contents)):
+                raise ValueError("it was cut off while it was in use")
+            return found
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise self._damaged(error) from error
 
@@ -162,14 +166,19 @@ def sound(values: Any) -> Any:
     return values
 
 
-def table_of(path: Path, written: str | None) -> pa.Table:
-    """Open a file, whose checksum is compared; where its columns begin and end is checked, and that Python has their types.
+def content_of(path: Path, written: str | None) -> Bytes:
+    """Return the bytes of a file, whose checksum is compared.
 
     Args:
         written: its checksum; None of one that has none.
     """
     whole = None if written is None else FileEntry(path.name, 0, (str(Block(0, NUM_SLICES, path.stat().st_size, written)),))
-    found: pa.Table = pa.ipc.open_file(pa.py_buffer(verified(VersionFile(path, whole)))).read_all()
+    return verified(VersionFile(path, whole))
+
+
+def table_of(content: Bytes) -> pa.Table:
+    """Return what a file has; where its columns begin and end is checked, and that Python has their types."""
+    found: pa.Table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
     found.validate()
     for field in found.schema:
         pa.array([], field.type)  # months, which nobody can write from Python, can be read from a file

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...warehouse.dense import read_dense
 from ...warehouse.mapped import cut_off
+from ..errors import ModelError
 from ..ps._native import Image
 from ..ps.messages import NO_MOMENTS, Keys, Pulled, on_device
 from .layout import PAGE, Bytes, RowsLayout, damaged, in_memory, num_blocks, placed, verified, write_rows
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 FOLDER, HALF_FOLDER = "serving", "fp16"
 READ = 1 << 19
 """Bytes whose pages take half a millisecond to map."""
+MADE_AGAIN = "It is made again from the version's rows; ask again in some seconds."
 
 Report = Callable[[str], None]
 
@@ -38,6 +40,15 @@ class MappedRows(NamedTuple):
     path: Path | None
     layout: RowsLayout
     memory: Bytes
+
+    def check(self) -> None:
+        """Refuse what was read of a file that was cut off where it stands; to be called afterwards.
+
+        Raises:
+            ModelError: it was.
+        """
+        if self.path is not None and cut_off(self.memory):
+            raise ModelError(f"The image {self.path} is damaged: it was cut off while it was in use. {MADE_AGAIN}")
 
 
 class ImageWeights:
@@ -79,6 +90,11 @@ class ImageWeights:
                 outs.append((column.first, found))
             image.gather(keys, outs)
         return Pulled({name: weights[name] for name in self._tables}, {}, self._dense, NO_MOMENTS, offered)
+
+    def check(self) -> None:
+        """Refuse what was read of images that were cut off where they stand; see MappedRows."""
+        for base in self.bases:
+            base.check()
 
     def pages(self) -> Iterator[Bytes]:
         """Give a byte of each page of the images, a piece of them at a time: to look at them brings them into memory."""

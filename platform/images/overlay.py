@@ -79,6 +79,9 @@ def changed_keys(version: Version, base: MappedRows, share: float) -> Keys | Non
 
     Returns:
         None where these are more than a share of its rows.
+
+    Raises:
+        ModelError: the image was cut off meanwhile.
     """
     most, image = share * base.layout.rows, Image(base.memory)
     found: list[Keys] = [np.empty(0, np.uint64)]
@@ -96,6 +99,7 @@ def changed_keys(version: Version, base: MappedRows, share: float) -> Keys | Non
         if len(there) < base.layout.rows:
             held = base.layout.keys(base.memory)
             found.append(np.setdiff1d(held[held != base.layout.absent].view(np.uint64), there))
+    base.check()
     changed = np.unique(np.concatenate(found))
     return None if len(changed) > most or (changed == np.int64(base.layout.absent).view(np.uint64)).any() else changed
 

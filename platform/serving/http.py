@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ..decisions.policies import Policy
-from ..errors import DataError
+from ..errors import DataError, ModelError
 from . import arrow_stream, instances, tensors
 from .explore import Choice, chosen
 from .framing import has_body
@@ -192,6 +192,8 @@ def score(
         return score_tensors(loaded, headers, body, limits)
     except DataError as error:
         raise RequestError(400, str(error)) from error
+    except ModelError as error:  # a file of the version, or of a history, was damaged while it was in use
+        raise RequestError(503, str(error)) from error
 
 
 def score_stream(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:

@@ -161,6 +161,7 @@ class Loaded:
 
         Raises:
             DataError: a value cannot be encoded.
+            ModelError: a file of the version was cut off meanwhile; so of the other ways to predict.
         """
         return self._named(self._scorer.scored(self.features(table)))
 
@@ -202,4 +203,5 @@ class Loaded:
         return self._named(Scored(NO_ROWS, restored, {}, self.columns.classes))
 
     def _named(self, scored: Scored) -> dict[str, pa.Array]:
+        self.weights.check()
         return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))

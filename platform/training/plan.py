@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ..dependent import when
+from ..dependent import BATCHES, COMMON, when
 from ..errors import Subject
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
@@ -67,12 +67,14 @@ class Settings:
         "servers of the parameter server; by default one, on Spark by cores and rows",
         minimum=1,
         maximum=1024,
+        facts=(BATCHES,),
     )
     sync: str = option(
         "asp",
         "consistency between workers: asynchronous, stale synchronous or bulk synchronous; hybrid: rows of features as with "
         "asp, dense parameters as with bsp",
         choices=("asp", "ssp", "bsp", "hybrid"),
+        facts=(BATCHES,),
     )
     slack: int = option(
         4, "staleness bound: steps a worker may be ahead of the slowest", minimum=0, needs=(when("sync", "ssp"),)
@@ -84,12 +86,16 @@ class Settings:
         "eight",
         minimum=1,
         maximum=4096,
+        facts=(BATCHES,),
     )
-    checkpoint_seconds: float = option(60.0, "seconds between checkpoints; 0: none are taken", minimum=0, maximum=1e9)
+    checkpoint_seconds: float = option(
+        60.0, "seconds between checkpoints; 0: none are taken", minimum=0, maximum=1e9, facts=(BATCHES,)
+    )
     checkpoint_path: str | None = option(
         None,
         "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder",
         needs=(when("checkpoint_seconds"),),
+        facts=(BATCHES,),
     )
     base_rate: float | None = option(
         None,
@@ -132,6 +138,7 @@ class Settings:
         "whether what neighbouring rows have in common, such as the rows of one user or request in a sorted log, is found "
         "and computed once for all of them",
         choices=("auto", "off"),
+        facts=(COMMON,),
     )
     task: str = option(
         "auto",

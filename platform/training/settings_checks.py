@@ -1,9 +1,15 @@
-"""Settings of WITH that an algorithm has no use for are refused."""
+"""Options that have no effect on a training are refused: what its algorithm or its slots have no use for."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from ...algorithms.base import Algorithm
-from ..errors import StatementError
+from ...warehouse.manifest import Manifest
+from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, NUMBERS, check_facts
+from ..errors import StatementError, Subject
+from ..input.columns import Columns
+from ..options import as_tuple
 from .clauses.column_roles import GROUP
 from .clauses.label import LABEL
 from .clauses.release import RELEASE
@@ -75,3 +81,27 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
     for metric in lacking:
         message = f"{RELEASE} WHEN names {metric.name}, which is never known without groups. Name their column with GROUP."
         raise StatementError(message, subject=RELEASE.subject)
+
+
+def check_given(plan: Plan, algorithm: Algorithm, columns: Columns, parent: Manifest | None) -> None:
+    """Refuse options of USING and WITH that have no effect on what is learned; those that a version hands on may be.
+
+    Raises:
+        OptionError: names the option and what it needs.
+    """
+    layout = columns.layout
+    so = {
+        BATCHES: algorithm.serves,
+        COMMON: algorithm.traits.compact,
+        ARRAYS: bool(layout.bags),
+        NUMBERS: bool(columns.continuous or layout.vectors),
+        CATEGORIES: bool(layout.scalar),
+    }
+    facts = {fact.name for fact, holds in so.items() if holds}
+    given = {name.lower() for name in plan.algorithm.given} - plan.inherited
+    check_facts(plan.algorithm.options, given, Subject("USING", plan.algorithm.name), facts)
+    before = {} if parent is None else parent.settings
+    usual = {field.name: field.default for field in dataclasses.fields(plan.settings)}
+    said = {name: getattr(plan.settings, name) for name in usual}
+    own = {name for name, value in said.items() if value != usual[name] and value != as_tuple(before.get(name))}
+    check_facts(plan.settings, own, Subject("WITH"), facts)

@@ -186,7 +186,7 @@ def test_spark_finds_the_same_optimum_on_one_two_and_four_workers(spark: SparkSe
     least = objective(log, peer.coef_[0], peer.intercept_[0], 3, 0)
     with xpsql.connect(tmp_path / "spark", spark, SilentReporter()) as session:
         for workers in (1, 2, 4):
-            statement = f"owlqn (l1 = 3, l2 = 0, tolerance = 1e-9) WITH (workers = {workers}, shards = 1)"
+            statement = f"owlqn (l1 = 3, l2 = 0, tolerance = 1e-9) WITH (workers = {workers})"
             assert objective(log, *learned(session, log, statement), 3, 0) == pytest.approx(least, rel=1e-4)
 
 

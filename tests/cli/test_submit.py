@@ -83,7 +83,8 @@ def test_the_archive_has_what_executors_import(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "own.zip") as archive:
         archive.extractall(tmp_path / "unpacked")
     assert len(list((tmp_path / "unpacked" / "xpsql" / "algorithms" / "layers").glob("_lookups.*.so"))) == 1
-    program = "import xpsql; from xpsql.platform.ps import _native; print(xpsql.__version__, _native.__file__)"
+    modules = "from xpsql.platform.ps import _native; from xpsql.warehouse import _mapping"
+    program = f"import xpsql; {modules}; print(xpsql.__version__, _native.__file__)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'unpacked')!r}); {program}"],
         capture_output=True,

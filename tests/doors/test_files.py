@@ -20,6 +20,7 @@ from xpsql.platform.errors import ModelError, XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.served import Served
 from xpsql.warehouse import mapped
+from xpsql.warehouse.stored import VersionFile
 
 LOG = (
     "SELECT CAST(pmod(xxhash64(id), 3) = 0 AS INT) AS click, concat('u', id % 7) AS user, concat('p', id % 9) AS image, "
@@ -200,6 +201,22 @@ def test_files_that_stay_open_are_verified_where_they_are_mapped_too(
             change(path, path)
             with pytest.raises(ModelError, match=f"{name} is damaged"):
                 session.sql(query)
+
+
+def test_vectors_that_are_cut_off_while_they_are_mapped_are_told_by_what_reads_them(
+    session: xpsql.Session, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mapped, "MAPPED_BYTES", 0)
+    query = "SELECT * FROM ML.PREDICT(MODEL vectors, (SELECT user, image FROM log LIMIT 9))"
+    for name in ("values.f32", "keys-1.u64", "places-1.i32"):
+        path = restored(trained, session.models.warehouse, "vectors") / "vectors" / "images" / name
+        held = mapped.verified(VersionFile(path, None))
+        assert len(session.sql(query).arrow()) == 9
+        truncated(path, path)
+        assert mapped.cut_off(held)
+        assert held[-1] == 0, "and looking at it ends nobody"
+        with pytest.raises(ModelError, match=f"{name} (is damaged|was cut off)"):
+            session.sql(query)
 
 
 @pytest.mark.parametrize("model", TRAINED)

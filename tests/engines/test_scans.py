@@ -152,6 +152,19 @@ FILTERED = [
     ("SELECT s FROM grown WHERE g = 1 OR g > 6", 2),
     ("SELECT s FROM grown WHERE NOT (g < 7)", 1),
     ("SELECT s FROM grown WHERE day = DATE '2026-01-03'", 1),
+    ("SELECT s FROM grown WHERE at >= '2026-01-03' AND at < '2026-01-05 00:00:00'", 2),
+    ("SELECT s FROM grown WHERE at < TIMESTAMP'2026-01-02T00:00:00.5'", 2),
+    ("SELECT s FROM grown WHERE at = CAST('2026-01-08 00:00:49' AS TIMESTAMP)", 1),
+    ("SELECT s FROM grown WHERE at BETWEEN DATE'2026-01-02' AND DATE'2026-01-03'", 2),
+    ("SELECT s FROM grown WHERE CAST(at AS DATE) = '2026-01-03'", 1),
+    ("SELECT s FROM grown WHERE to_date(at) IN ('2026-01-01', DATE'2026-01-08')", 2),
+    ("SELECT s FROM grown WHERE date(at) > '2026-01-06'", 2),
+    ("SELECT s FROM grown WHERE date(at) <= '2026-01-02'", 2),
+    ("SELECT s FROM grown WHERE date(at) <> '2026-01-02'", 7),
+    ("SELECT s FROM grown WHERE plain >= '2026-01-08'", 1),
+    ("SELECT s FROM grown WHERE exact >= '2026-01-08'", 8),  # nanoseconds, which are cut to microseconds first
+    ("SELECT s FROM grown WHERE at >= '2026-01-08T00:00:00+09:00'", 8),  # which has a zone of its own
+    ("SELECT s FROM grown WHERE at >= '2026-1-8'", 8),
     ("SELECT s FROM grown WHERE word = 'w2'", 1),
     ("SELECT s FROM grown WHERE g = 100", 0),
     ("SELECT s FROM grown WHERE f < 1.5", 8),  # statistics leave NaN out, which is greater than any number
@@ -166,7 +179,11 @@ def test_row_groups_that_statistics_rule_out_are_no_splits(
     engine: DuckDBEngine, tmp_path: Path, query: str, splits: int
 ) -> None:
     number = np.repeat(np.arange(8), 50)
+    seconds = (20454 + number) * 86_400 + np.arange(400) % 50
     data = {
+        "at": pa.array(seconds * 1_000_000, pa.timestamp("us", "UTC")),
+        "plain": pa.array(seconds * 1_000_000, pa.timestamp("us")),
+        "exact": pa.array(seconds * 1_000_000_000 + 999, pa.timestamp("ns")),
         "g": pa.array(number, pa.int32(), mask=np.arange(400) == 60),
         "f": np.where(np.arange(400) % 50 == 7, np.nan, number),
         "s": [f"s{i}" for i in range(400)],

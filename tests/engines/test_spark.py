@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.engines.spark.engine import SparkEngine
+from xpsql.platform.engines.spark.frames import configured
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.models.exports import write_csv
 
@@ -106,6 +108,53 @@ def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: Spa
     assert wanted is not None
     assert 0 < len(wanted) < 4
     assert scanned(scan).equals(wanted)
+
+
+NEW_YORK = "America/New_York"
+
+
+@pytest.mark.parametrize(
+    ("zone", "condition"),
+    [
+        ("UTC", "at >= '2024-03-10 02:30:00'"),
+        ("UTC", "at = TIMESTAMP'2024-03-09 23:30:00'"),
+        ("UTC", "CAST(at AS DATE) = '2024-03-10'"),
+        (NEW_YORK, "at < '2024-03-10 01:30:00'"),
+        (NEW_YORK, "at >= DATE'2024-03-10' AND to_date(at) < '2024-03-11'"),
+        (NEW_YORK, "date(at) <> '2024-03-09'"),
+        (NEW_YORK, "NOT at > TIMESTAMP'2024-03-10 03:00:00'"),
+    ],
+)
+def test_filters_by_times_keep_the_rows_that_spark_keeps_in_the_zone_of_its_session(
+    engine: SparkEngine, tmp_path: Path, zone: str, condition: str
+) -> None:
+    hours = np.arange(0, 72) * 1_800_000_000 + 1_709_942_400_000_000  # half hours, from 2024-03-09 on
+    pq.write_table(
+        pa.table({"n": np.arange(72), "at": pa.array(hours, pa.timestamp("us", "UTC"))}),
+        tmp_path / "times.parquet",
+        row_group_size=6,
+    )
+    with configured(engine.spark, {"spark.sql.session.timeZone": zone}):
+        query = f"SELECT n, at FROM parquet.`{tmp_path / 'times.parquet'}` WHERE {condition}"
+        scan = engine.scan(query)
+        assert isinstance(scan, ParquetScan)
+        wanted = engine.execute(f"{query} ORDER BY n")
+    assert wanted is not None
+    assert 0 < len(wanted) < 72
+    found = [table for split in scan.splits() for table in scan.read(split, ["n", "at"], 100)]
+    assert pa.concat_tables(found).equals(wanted)
+    assert len(scan.splits()) < 12
+
+
+@pytest.mark.parametrize("condition", ["at > '2024-11-03 01:30:00'", "at > '2024-03-10 02:30:00'", "at > '1850-01-01'"])
+def test_times_that_a_zone_has_twice_or_not_at_all_are_left_to_spark(
+    engine: SparkEngine, tmp_path: Path, condition: str
+) -> None:
+    pq.write_table(pa.table({"at": pa.array([0], pa.timestamp("us", "UTC"))}), tmp_path / "times.parquet")
+    with configured(engine.spark, {"spark.sql.session.timeZone": NEW_YORK}):
+        scan = engine.scan(f"SELECT at FROM parquet.`{tmp_path / 'times.parquet'}` WHERE {condition}")
+    assert isinstance(scan, Staged)
+    assert "its WHERE" in scan.reason
 
 
 @pytest.mark.parametrize(

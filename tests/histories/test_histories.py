@@ -28,6 +28,7 @@ from xpsql.platform.serving.histories import FilledColumns
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.served import Served
+from xpsql.warehouse import mapped
 
 KEEP = 3
 Event = tuple[str | None, int | None, str | None, str | None]  # user, ts, item, shop
@@ -268,6 +269,20 @@ def test_a_damaged_image_is_reported(small: xpsql.Session, tmp_path: Path) -> No
             with pytest.raises(ModelError, match="REFRESH HISTORY makes another one"):
                 HistoryImage(tmp_path / "image", "ts", None, version.sums)
         shutil.rmtree(tmp_path / "image")
+
+
+def test_an_image_that_is_cut_off_while_it_is_mapped_is_reported(small: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped, "MAPPED_BYTES", 0)
+    folder = newest(small).folder / "image"
+    for name in ("users.arrow", "events.arrow"):
+        whole = (path := folder / name).read_bytes()
+        image = HistoryImage(folder, "ts", None)
+        assert image.last(pa.array(["a"]), None, "item").to_pylist() == ["x"]
+        with path.open("r+b") as file:
+            file.truncate(len(whole) // 2)
+        with pytest.raises(ModelError, match="REFRESH HISTORY makes another one"):
+            image.last(pa.array(["a"]), None, "item")
+        path.write_bytes(whole)
 
 
 @pytest.mark.parametrize("name", ["users", "events"])

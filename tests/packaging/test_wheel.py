@@ -55,6 +55,7 @@ def test_a_wheel_holds_the_packages_as_files_and_no_sources_of_the_native_code(w
         "xpsql/platform/ps/_native.pyi",
         "xpsql/platform/ps/_native" + SUFFIX,
         "xpsql/algorithms/layers/_lookups" + SUFFIX,
+        "xpsql/warehouse/_mapping" + SUFFIX,
     } <= names
     assert not [name for name in names if "/native/" in name or name.endswith((".cpp", ".hpp"))]
 

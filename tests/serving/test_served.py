@@ -220,6 +220,28 @@ def test_a_large_image_that_is_cut_off_while_it_is_served_is_made_again(
     assert (client.predict(rows, "m"), reported) == (wanted, [f"The image {path} is damaged and is made again."])
 
 
+@pytest.mark.parametrize("left", [100, 5000])
+def test_a_large_image_that_is_cut_off_is_told_by_its_requests_while_others_are_answered(
+    own: xpsql.Session, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    monkeypatch.setattr(mapped, "MAPPED_BYTES", 0)
+    own.sql(f"TRAIN MODEL other USING fm AS {QUERY}")
+    own.sql(f"TRAIN MODEL deep USING xnn (hidden = 2, dim = 2) AS {QUERY}")
+    served = Served(own.models, ["m", "other", "deep"], None, str)
+    client = Client(Service(served, RequestLimits(), None, None, failing))
+    rows = {"instances": [{"x": str(x)} for x in range(8)]}
+    wanted = {name: client.predict(rows, name) for name in ("m", "other", "deep")}
+    for name in ("m", "deep"):
+        (path,) = (own.models.version(name).folder / "serving").iterdir()
+        with path.open("r+b") as file:
+            file.truncate(left)
+        problem = client.problem(f"/v1/models/{name}:predict", rows, 503)
+        assert problem.startswith(f"The image {path} is damaged: it was cut off while it was in use.")
+        assert client.predict(rows, "other") == wanted["other"]
+        served.refresh()
+        assert client.predict(rows, name) == wanted[name]
+
+
 def test_a_large_image_that_is_damaged_while_it_is_served_is_made_again(
     own: xpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

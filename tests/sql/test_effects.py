@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import pytest
 
 import xpsql
 from xpsql.algorithms import ALGORITHMS
-from xpsql.platform.dependent import When
+from xpsql.platform.dependent import Fact, When
 from xpsql.platform.engines.base import Statements
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators import OPERATORS
@@ -155,3 +156,75 @@ def test_options_without_effect_that_a_version_hands_on_are_kept_and_those_of_th
         for explain in ("", "EXPLAIN "):
             with pytest.raises(OptionError, match=r"has no effect without .*line 1, column"):
                 session.sql(f"{explain}CONTINUE MODEL m {clauses} {query}")
+
+
+FACTS = {
+    "batches": ("owlqn", "xgboost"),
+    "common": ("owlqn", "xgboost", "xsvd"),
+    "arrays": ("xftrl", "logistic_regression", "linear_regression", "svm", "owlqn", "fm", "ffm", "xnn"),
+    "numbers": ("xnn", "xgboost"),
+    "categories": ("xgboost",),
+}
+"""By each fact, algorithms that take an option which needs it: of them it is not so on the rows of the test below."""
+
+
+def needing(options: type[Any]) -> Iterator[tuple[dataclasses.Field[Any], Fact]]:
+    for field in dataclasses.fields(options):
+        yield from ((field, fact) for fact in field.metadata["limits"].facts)
+
+
+def another(field: dataclasses.Field[Any]) -> str:
+    """Return a value that is not the default, as a statement gives it."""
+    limits = field.metadata["limits"]
+    if limits.choices:
+        return repr(next(choice for choice in limits.choices if choice != field.default))
+    return "'/tmp/checkpoints'" if field.name == "checkpoint_path" else "2"
+
+
+def test_an_option_that_does_nothing_for_the_algorithm_or_its_slots_is_refused_with_its_place(session: xpsql.Session) -> None:
+    session.sql(
+        "CREATE TABLE plain AS SELECT CAST(id % 2 AS INT) AS label, concat('u', id % 9) AS user, concat('i', id % 5) AS item, "
+        "id / 3.0 AS price FROM range(300)"
+    )
+    tried = set()
+    for fact, algorithms in FACTS.items():
+        for name in algorithms:
+            part = ALGORITHMS.find(name)
+            assert part is not None
+            columns = {"numbers": "label, user, item", "categories": "label, price"}.get(fact, "label, user, item")
+            owned = [(f"USING {name} ({{}})", part.options), (f"USING {name} WITH ({{}})", Settings)]
+            for clause, options in owned:
+                for field, need in needing(options):
+                    if need.name != fact:
+                        continue
+                    tried.add((fact, field.name))
+                    statement = (
+                        f"TRAIN MODEL m {clause.format(f'{field.name} = {another(field)}')} AS SELECT {columns} FROM plain"
+                    )
+                    for explain in ("EXPLAIN ", ""):
+                        with pytest.raises(
+                            OptionError, match=rf"{field.name}\b.* has no effect without .*line 1, col"
+                        ) as raised:
+                            session.sql(explain + statement)
+                        assert str(need) in raised.value.told
+    every = {
+        (need.name, field.name)
+        for part in map(ALGORITHMS.find, ALGORITHMS.names)
+        if part
+        for field, need in needing(part.options)
+    }
+    assert tried == every | {(need.name, field.name) for field, need in needing(Settings)}
+
+
+def test_an_option_that_an_earlier_xpsql_took_without_effect_is_handed_on(session: xpsql.Session) -> None:
+    query = "AS SELECT CAST(id % 2 AS INT) AS label, concat('u', id % 9) AS user FROM range(300)"
+    session.sql(f"TRAIN MODEL old USING owlqn {query}")
+    path = session.models.version("old").folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["settings"]["shards"] = 2
+    manifest["algorithm"]["options"]["pooling"] = "mean"
+    path.write_text(json.dumps(manifest))
+    session.sql(f"CONTINUE MODEL old {query}")
+    for clause in ("WITH (shards = 3)", "USING owlqn (pooling = 'sum')"):
+        with pytest.raises(OptionError, match="has no effect without"):
+            session.sql(f"CONTINUE MODEL old {clause} {query}")

@@ -47,8 +47,7 @@ def condition_of(select: exp.Expr, stored: pa.Schema) -> pc.Expression | None:
     Args:
         select: see references.
     """
-    types = {field.name: type_words(plain_type(field.type)) for field in stored}
-    conditions, _ = filters(select, types)
+    conditions, _ = filters(select, stored)
     if not conditions:
         return None
     from ..conditions import all_of
@@ -61,28 +60,30 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def filters(select: exp.Expr, types: dict[str, str]) -> tuple[list[pc.Expression], dict[str, str | None]]:
+def filters(select: exp.Expr, stored: pa.Schema) -> tuple[list[pc.Expression], dict[str, str | None]]:
     """Return simple conditions of a nest of SELECTs, and result column -> stored column, None where it computes one; no columns
     where they are not known by name.
 
     Args:
-        types: stored column -> Spark's name of its type.
+        stored: the columns of the files.
     """
     origin = select.args["from_"].this
     found: list[pc.Expression] = []
-    below: dict[str, str | None] = {name: name for name in types}
+    below: dict[str, str | None] = {name: name for name in stored.names}
     if isinstance(origin, exp.Subquery):
-        found, below = filters(origin.this, types)
+        found, below = filters(origin.this, stored)
     alias = origin.args.get("alias")
     if alias is not None and alias.columns:
         names = [column.name for column in alias.columns]
         below = dict(zip(names, below.values(), strict=True)) if len(names) == len(below) else {}
     if (where := select.args.get("where")) is not None:
-        from ..conditions import Origin  # brings Arrow's functions, which a query without a filter does without
+        from ..conditions import Origin, instants_in  # brings Arrow's functions, which a query without a filter does without
 
         own = {name.lower(): source for name, source in below.items() if source is not None}
-        kinds = {name: types[source] for name, source in own.items()}
-        found = found + Origin(origin.alias_or_name, own, kinds).necessary(where.this)
+        kinds = {name: type_words(plain_type(stored.field(source).type)) for name, source in own.items()}
+        times = instants_in(stored)
+        instants = {name: times[source] for name, source in own.items() if source in times}
+        found = found + Origin(origin.alias_or_name, own, kinds, instants).necessary(where.this)
     columns: dict[str, str | None] = {}
     for item in select.expressions:
         named = item_references(item, below, origin.alias_or_name)

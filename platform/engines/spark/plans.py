@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from ...errors import StatementError
 from ..base import Scan, Staged
-from ..conditions import NotSimple, Origin, all_of
+from ..conditions import NotSimple, Origin, all_of, instants_in
 from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
 from ..spark_sql.lexer import level, tokens_of
@@ -109,7 +109,9 @@ def filtered(spark: SparkSession, split: CutQuery, found: Reference, schema: pa.
         return under
     columns = {name.lower(): own for name, own in under.columns.items()}
     types = {field.name.lower(): field.dataType.simpleString() for field in whole.schema.fields}
-    relation = Origin(split.name, columns, types)
+    times, zone = instants_in(under.stored), str(spark.conf.get("spark.sql.session.timeZone"))
+    instants = {name: times[own] for name, own in columns.items() if own in times and types[name] == "timestamp"}
+    relation = Origin(split.name, columns, types, instants, zone)
     try:
         condition = relation.condition(split.condition)
     except NotSimple:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.chunk import Chunk
 from ....algorithms.inputs import SideSlots, SideVectors
-from ....warehouse.mapped import Bytes, verified
+from ....warehouse.mapped import Bytes, cut_off, verified
 from ....warehouse.rows import reading
 from ....warehouse.stored import FileEntry, VersionFile, sealed, sums_of
 from ...errors import ModelError
@@ -88,6 +88,7 @@ class SideTable:
         for name, file in files.items():
             with reading(folder / name):
                 found[name] = verified(VersionFile(folder / name, file))
+        self._contents = {folder / name: content for name, content in found.items()}
         try:
             self._values = found[VALUES].view(np.float32).reshape(-1, side.elements)
             slots = sorted(int(name.partition("-")[2].partition(".")[0]) for name in found if name.startswith("keys-"))
@@ -109,12 +110,14 @@ class SideTable:
         """Return the distinct keys of ids as values of all slots, and the vector of each."""
         keys, places = (np.concatenate(of) for of in zip(*self._keys.values(), strict=True))
         distinct, first = np.unique(keys, return_index=True)
+        self._check()
         return distinct, places[first]
 
     def values(self, codes: Codes, size: int) -> NDArray[np.float32]:
         """Return the vectors of codes of at least FIRST, after two lines of zeros, padded to a size."""
         found = np.zeros((size, self.elements), np.float32)
         found[FIRST : FIRST + len(codes)] = self._values[codes - FIRST]
+        self._check()
         return found
 
     def codes(self, chunk: Chunk) -> SideCodes:
@@ -125,7 +128,14 @@ class SideTable:
             wanted = chunk.keys[own]
             at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             codes[own] = np.where(keys[at] == wanted, places[at] + FIRST, LACKING)
+        self._check()
         return SideCodes(self, codes)
+
+    def _check(self) -> None:
+        """Refuse what was read of files that were cut off where they stand."""
+        for path, content in self._contents.items():
+            if cut_off(content):
+                raise damaged(path.parent, f"{path.name} was cut off while it was in use")
 
 
 def check_places(folder: Path, slot: int, keys: NDArray[np.uint64], places: Codes, count: int) -> None:

@@ -6,6 +6,7 @@ from ...errors import StatementError
 from ...input.side.writing import VECTORS
 from ..parallelism import places_of
 from ..plan import Plan
+from ..settings_checks import check_given
 from ..strategies import strategy_of
 from .base import Mode, Preparation, Stage
 from .hold_out import check_validation
@@ -18,6 +19,8 @@ def check(given: Preparation) -> Preparation:
         check_resident(given)
     check_validation(plan, algorithm)
     strategy_of(algorithm).check(plan, given.recipe, given.columns, given.parent, given.tasks)
+    if given.resumed is None:
+        check_given(plan, algorithm, given.columns, None if given.parent is None else given.parent.manifest)
     places = None if given.resumed is not None else places_of(plan.settings, given.tasks, algorithm.serves)
     if given.tasks is not None:
         check_encryption(plan)
