@@ -138,7 +138,7 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     with pytest.raises(TrainingError, match=r"previous\.logloss is 0\.\d+"):
         session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
     held = session.models.version("m", 2).manifest
-    assert (held.status, held.evaluate) == ("held", {"every": 8, "on": 2, "by": None})
+    assert (held.status, held.clauses["EVALUATE"]) == ("held", {"every": 8, "on": 2, "by": None})
     session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
     assert session.models.version("m").number == 3
 
