@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from xpsql.platform.sql.release import read_condition
 
 import xpsql
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import LogReporter, SilentReporter
+from xpsql.platform.training.clauses.release import read_condition
 from xpsql.platform.training.metrics.groups import gauc
 from xpsql.warehouse.models import Models
 
