@@ -85,7 +85,7 @@ def test_late_labels_teach_what_an_oracle_knows(session: xpsql.Session, files: P
         assert late["pcopc"] == pytest.approx(oracle["pcopc"], rel=0.02)
     learning, knowing = (session.models.version(name).manifest for name in ("late", "oracle"))
     assert learning.metrics["pcopc"] == pytest.approx(knowing.metrics["pcopc"], rel=0.03)
-    assert learning.base_rate == pytest.approx(knowing.base_rate, rel=0.02)
+    assert learning.learned.base_rate == pytest.approx(knowing.learned.base_rate, rel=0.02)
 
 
 def counted(session: xpsql.Session, model: str) -> list[tuple[int, ...]]:

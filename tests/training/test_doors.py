@@ -44,11 +44,12 @@ REFUSED = {
 OF_STREAMS = {"no rows": "a stream waits for them", "/nowhere/x.parquet": "no stream", "nowhere": "no stream"}
 """What TRAIN refuses of its input, and why it is otherwise with a stream."""
 RESUMED = {
-    "LABEL clik": {"labels": ["clik"]},
-    "WEIGHT user": {"weight": "user"},
-    "TIME user": {"time": "user"},
-    "GROUP tags": {"group": "tags"},
-    "IGNORE (ts, colour)": {"ignore": ["ts", "colour"]},
+    "LABEL clik": {"clauses": {"LABEL": {"columns": ["clik"]}}},
+    "WEIGHT user": {"clauses": {"WEIGHT": {"column": "user"}}},
+    "WEIGHT BY AGE": {"clauses": {"WEIGHT": {"half_life": "7 days"}}},
+    "TIME user": {"clauses": {"TIME": "user"}},
+    "GROUP tags": {"clauses": {"GROUP": "tags"}},
+    "IGNORE (ts, colour)": {"clauses": {"IGNORE": ["ts", "colour"]}},
     "WITH (sync = 'hybrid')": {"settings": {"sync": "hybrid"}},
     "WITH (patience = 2)": {"settings": {"patience": 2}},
     "WITH (base_rate = 2)": {"settings": {"base_rate": 2.0}},
@@ -176,7 +177,7 @@ def test_what_train_refuses_of_a_statement_resume_refuses_of_the_version_that_sa
         for clauses, values in RESUMED.items():
             given = clauses if "IGNORE" in clauses else f"IGNORE (ts) {clauses}"
             told = refusal(session, f"TRAIN MODEL other USING xftrl {given} {query}")
-            changed = {name: said[name] | value if name == "settings" else value for name, value in values.items()}
+            changed = {name: said[name] | value if name in ("settings", "clauses") else value for name, value in values.items()}
             manifest.write_text(json.dumps(said | changed))
             assert refusal(session, "RESUME MODEL m") == told, clauses
         manifest.write_text(json.dumps(said))

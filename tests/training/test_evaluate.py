@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from xpsql.platform.sql.release import read_condition
 
 import xpsql
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import LogReporter, SilentReporter
+from xpsql.platform.training.clauses.release import read_condition
 from xpsql.platform.training.metrics.groups import gauc
 from xpsql.warehouse.models import Models
 
@@ -138,7 +138,7 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     with pytest.raises(TrainingError, match=r"previous\.logloss is 0\.\d+"):
         session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
     held = session.models.version("m", 2).manifest
-    assert (held.status, held.evaluate) == ("held", {"every": 8, "on": 2, "by": None})
+    assert (held.status, held.clauses["EVALUATE"]) == ("held", {"every": 8, "on": 2, "by": None})
     session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
     assert session.models.version("m").number == 3
 

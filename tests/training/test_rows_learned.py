@@ -45,8 +45,8 @@ def test_one_day_of_a_long_table_is_learned_as_its_rows_alone(session: xpsql.Ses
     assert (alone.pop("status"), of_table.pop("status")) == ("ready", "ready")
     assert alone == pytest.approx(of_table, rel=1e-12)
     a, b = (session.models.version(name, 1).manifest for name in "ab")
-    assert (a.batch_size, a.passes, a.workers, a.expected) == (b.batch_size, b.passes, b.workers, b.expected)
-    assert a.batch_size == 64
+    assert a.sizes == b.sizes
+    assert a.sizes.batch_size == 64
     assert [split.rows for split in a.splits] == [ROWS]
 
 

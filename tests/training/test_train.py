@@ -186,7 +186,7 @@ def test_a_version_continues_with_columns_in_other_case(session: xpsql.Session, 
         session.sql(f"CONTINUE MODEL {model} AS {query.format(after, days[1])}")
     assert weights(session, "other") == weights(session, "same")
     other, same = (session.models.version(model).manifest for model in ("other", "same"))
-    assert (other.slots, other.labels, other.statistics) == (same.slots, same.labels, same.statistics)
+    assert (other.slots, other.roles, other.statistics) == (same.slots, same.roles, same.statistics)
 
 
 def test_a_version_continues_with_its_labels(session: xpsql.Session, tmp_path: Path) -> None:

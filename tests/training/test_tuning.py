@@ -15,8 +15,9 @@ from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.hparams import HparamCandidates, HparamRange
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.clauses.tune import Tune
 from xpsql.platform.training.tuning import tune
-from xpsql.platform.training.tuning.space import Dimension, Tune, chosen
+from xpsql.platform.training.tuning.space import Dimension, chosen
 
 TRIALS = "SELECT * FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
 
