@@ -15,7 +15,7 @@ from xpsql.platform.input.dealing import Deal, TurnAssignment
 from xpsql.platform.input.prefetch import Ahead
 from xpsql.platform.input.row_counts import RowCounts
 from xpsql.platform.input.source import End, never, standing
-from xpsql.platform.input.timing import Clock
+from xpsql.platform.input.timing import Clock, Clocks
 from xpsql.platform.ps._native import Arguments, Layout
 from xpsql.platform.ps.compiled.ladder import rung
 from xpsql.platform.ps.compiled.row_programs import Pushed
@@ -153,6 +153,9 @@ class LogPrepared:
 
     def source(self, epoch: int) -> LogSource:
         return LogSource(self.log, epoch, self._pause)
+
+    def reading(self, source: LogSource, deal: Deal, clocks: Clocks, threads: int) -> Ahead[Batch | End]:
+        return self.ahead(lambda: source.batches(deal, clocks.reading))
 
     def ahead(self, make: Callable[[], Generator[Batch | End, None, None]]) -> Ahead[Batch | End]:
         return Ahead(make, 2)
