@@ -11,7 +11,7 @@ import numpy as np
 
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
-from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.operators.base import DenseSpec, TableSpec
 from ...platform.options import option
 from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Sizing, Unsupervised
 from ..blocks.histories import HISTORIES
@@ -105,70 +105,16 @@ def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     if not 1 <= len(item) <= 2:
         raise OptionError(f"{ITEM} expects the item, or (item, category); got {options.item}.", subject=ITEM)
     net = TreeNet(options, layout, item)
-
-    def optimizer(table: TableSpec) -> Operator:
-        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
-
-    def dense_optimizer() -> optax.GradientTransformation:
-        import optax  # costs 0.2 s, which algorithms without layers need not pay
-
-        return optax.adam(options.learning_rate)
-
-    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        rows, leaf = parameters["vectors"], inputs.scalar[item[0]]
-        order = jnp.argsort(upto(inputs.block(HISTORIES)[net.group].mask))  # blocks of examples have histories of like lengths
-        asked = jax.tree.map(lambda values: values[order], net.asked(parameters, inputs))
-        if len(inputs.block(HISTORIES)) == len(
-            layout.block(HISTORIES)
-        ):  # no tree: the leaf is contrasted with the batch's leaves
-            own, others, counts, of_level = leaf[:, None], leaf, [len(leaf)], np.array([len(leaf)])
-            there = inputs.weight > 0
-        else:
-            own = jnp.concatenate([inputs.block(HISTORIES)[-1].rows[0], leaf[:, None]], axis=1)
-            counts = drawn_nodes(own.shape[1], options.negatives)
-            others, there = inputs.sampled, jnp.ones(sum(counts), bool)
-            of_level = 2.0 ** np.arange(1, len(counts) + 1)
-        own, level, last = own[order], np.repeat(np.arange(len(counts)), counts), len(counts) - 1
-        wanted = net.scores(parameters, asked, gathered(rows, own.T))
-        raw = net.scores(parameters, asked, taken(rows, others))
-        usable = there[None] & (others[None] != own[:, level])
-        found = jnp.where(usable, raw + jnp.log(of_level / np.array(counts))[level], NEVER)
-        losses, start = jnp.zeros(len(leaf)), 0
-        for number, count in enumerate(counts):
-            every = jnp.concatenate([wanted[:, number : number + 1], found[:, start : start + count]], axis=1)
-            losses += jax.nn.logsumexp(every, axis=1) - every[:, 0]
-            start += count
-        losses = losses / len(counts)
-        leaves = slice(sum(counts[:last]), None)
-        back = jnp.argsort(order)
-        both = jnp.stack([losses, found_in(raw[:, leaves], wanted[:, last], usable[:, leaves])], axis=1)[back]
-        return both[:, :1], both
-
-    def leaf_scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        leaves = gathered(parameters["vectors"], inputs.scalar[item[0]][None])
-        return net.scores(parameters, net.asked(parameters, inputs), leaves)[:, 0]
-
     return Algorithm(
         tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
-        optimizer=optimizer,
-        learns=Online(Unsupervised(objective, finds=True), examples_meet=True),
+        optimizer=lambda table: adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table),
+        learns=Online(Unsupervised(net.objective, finds=True), examples_meet=True),
         dense=net.specs,
-        dense_optimizer=dense_optimizer,
-        outputs={"score": Output(leaf_scores)},
+        dense_optimizer=net.dense_optimizer,
+        outputs={"score": Output(net.leaf_scores)},
         intercept=None,
         sizing=Sizing(least_batch=256),
-        items=TreeSearch(
-            layout.scalar[item[0]],
-            layout.scalar[item[1]] if len(item) == 2 else None,
-            options.history[0] if options.tree == "vectors" else None,
-            "vectors",
-            options.negatives,
-            options.beam,
-            options.rebuild,
-            net.asked,
-            net.scores,
-            tuple(slot for place, slot in enumerate(layout.slots) if place not in item),
-        ),
+        items=net.search,
     )
 
 
@@ -183,7 +129,7 @@ class TreeQuery(NamedTuple):
 
 
 class TreeNet:
-    """The network that scores nodes.
+    """The network that scores nodes, and its loss.
 
     Args:
         item: places of the slots of the item.
@@ -197,7 +143,7 @@ class TreeNet:
         groups = [name for name, _ in layout.block(HISTORIES)]
         if not options.history or "history" not in groups:
             raise OptionError(f"{HISTORY} expects an array of items, like history = (clicked_items).", subject=HISTORY)
-        self.group, self._layout = groups.index("history"), layout
+        self.group, self._layout, self._options, self._item = groups.index("history"), layout, options, item
         fields = [place for name in options.history for place in fields_named(name, layout.block(HISTORIES)[self.group][1])]
         if len(fields) != 1:
             raise OptionError(f"{HISTORY} expects one array of items, like history = (clicked_items).", subject=HISTORY)
@@ -212,6 +158,63 @@ class TreeNet:
         layers = (self._user, self._keys, *self._hidden, self._output)
         no_use = ("keys.bias", "output.bias")  # which move all elements, and all nodes, alike
         self.specs: tuple[DenseSpec, ...] = tuple(s for layer in layers for s in layer.specs() if s.name not in no_use)
+
+    @property
+    def search(self) -> TreeSearch:
+        """How items are found."""
+        options, layout, item = self._options, self._layout, self._item
+        return TreeSearch(
+            layout.scalar[item[0]],
+            layout.scalar[item[1]] if len(item) == 2 else None,
+            options.history[0] if options.tree == "vectors" else None,
+            "vectors",
+            options.negatives,
+            options.beam,
+            options.rebuild,
+            self.asked,
+            self.scores,
+            tuple(slot for place, slot in enumerate(layout.slots) if place not in item),
+        )
+
+    def dense_optimizer(self) -> optax.GradientTransformation:
+        """Return the optimizer of layers."""
+        import optax  # costs 0.2 s, which algorithms without layers need not pay
+
+        return optax.adam(self._options.learning_rate)
+
+    def leaf_scores(self, parameters: Parameters, inputs: Inputs) -> jax.Array:
+        """Return the score of each example's item, float32[batch]."""
+        leaves = gathered(parameters["vectors"], inputs.scalar[self._item[0]][None])
+        return self.scores(parameters, self.asked(parameters, inputs), leaves)[:, 0]
+
+    def objective(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        """Return the loss of each example, and beside it whether its item is found among the others; see tdm."""
+        rows, leaf, histories = parameters["vectors"], inputs.scalar[self._item[0]], inputs.block(HISTORIES)
+        order = jnp.argsort(upto(histories[self.group].mask))  # blocks of examples have histories of like lengths
+        asked = jax.tree.map(lambda values: values[order], self.asked(parameters, inputs))
+        if len(histories) == len(self._layout.block(HISTORIES)):  # no tree: the leaf is contrasted with the batch's leaves
+            own, others, counts, of_level = leaf[:, None], leaf, [len(leaf)], np.array([len(leaf)])
+            there = inputs.weight > 0
+        else:
+            own = jnp.concatenate([histories[-1].rows[0], leaf[:, None]], axis=1)
+            counts = drawn_nodes(own.shape[1], self._options.negatives)
+            others, there = inputs.sampled, jnp.ones(sum(counts), bool)
+            of_level = 2.0 ** np.arange(1, len(counts) + 1)
+        own, level, last = own[order], np.repeat(np.arange(len(counts)), counts), len(counts) - 1
+        wanted = self.scores(parameters, asked, gathered(rows, own.T))
+        raw = self.scores(parameters, asked, taken(rows, others))
+        usable = there[None] & (others[None] != own[:, level])
+        found = jnp.where(usable, raw + jnp.log(of_level / np.array(counts))[level], NEVER)
+        losses, start = jnp.zeros(len(leaf)), 0
+        for number, count in enumerate(counts):
+            every = jnp.concatenate([wanted[:, number : number + 1], found[:, start : start + count]], axis=1)
+            losses += jax.nn.logsumexp(every, axis=1) - every[:, 0]
+            start += count
+        losses = losses / len(counts)
+        leaves = slice(sum(counts[:last]), None)
+        back = jnp.argsort(order)
+        both = jnp.stack([losses, found_in(raw[:, leaves], wanted[:, last], usable[:, leaves])], axis=1)[back]
+        return both[:, :1], both
 
     def asked(self, parameters: Parameters, inputs: Inputs) -> TreeQuery:
         """Return what scores need of the user."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
-from ...platform.operators.base import DenseSpec, Operator, TableSpec
+from ...platform.operators.base import DenseSpec, TableSpec
 from ...platform.options import option
 from ..augments.random_items import RandomItems
 from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Sizing, Traits, Unsupervised
@@ -105,77 +105,102 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     check_slots(layout, query, item)
     check_hidden(options.hidden, "hidden", "two_tower")
     names = tuple(layout.slots[place] for place in item)
-    towers = [
-        SlotTower(name, number, len(slots), options) for number, (name, slots) in enumerate((("query", query), ("item", item)))
-    ]
+    towers = Towers(options, layout, query, item)
+    return Algorithm(
+        tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
+        optimizer=lambda table: adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table),
+        learns=Online(
+            Unsupervised(towers.objective, finds=True),
+            random=options.item_dropout > 0 and len(item) > 1,
+            augment=(RandomItems(options.negatives, names),) if options.negatives else (),
+            examples_meet=True,
+        ),
+        dense=(*towers.query.specs, *towers.item.specs),
+        dense_optimizer=towers.dense_optimizer,
+        outputs={"vector": Output(towers.query_vectors, vector=True), "item": Output(towers.item_vectors, vector=True)},
+        items=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
+        sizing=Sizing(least_batch=256),
+        traits=Traits(compact=not options.negatives, statistics=("count", "age") if options.correction == "logq" else ()),
+    )
 
-    def optimizer(table: TableSpec) -> Operator:
-        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
 
-    def dense_optimizer() -> optax.GradientTransformation:
+class Towers:
+    """Both towers, and the loss of their products.
+
+    Args:
+        query, item: places of their slots.
+
+    Attributes:
+        query, item: the towers.
+    """
+
+    def __init__(self, options: TwoTowerOptions, layout: Layout, query: Sequence[int], item: Sequence[int]) -> None:
+        self._options, self._layout, self._of_query, self._of_item = options, layout, query, item
+        self.query, self.item = SlotTower("query", 0, len(query), options), SlotTower("item", 1, len(item), options)
+
+    def dense_optimizer(self) -> optax.GradientTransformation:
+        """Return the optimizer of layers."""
         import optax  # costs 0.2 s, which algorithms without layers need not pay
 
-        return optax.adam(options.learning_rate)
+        return optax.adam(self._options.learning_rate)
 
-    def vectors(parameters: Parameters, inputs: Inputs, slots: Sequence[int]) -> jax.Array:
-        return chosen_vectors(parameters["vectors"], inputs, layout, "root", slots)
+    def _vectors(self, parameters: Parameters, inputs: Inputs, slots: Sequence[int]) -> jax.Array:
+        return chosen_vectors(parameters["vectors"], inputs, self._layout, "root", slots)
 
-    def queries(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array | None]:
+    def _queries(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array | None]:
         """Return the vector of each group that has all slots of the query in common, and the groups of examples; where there
         are none, that of each example, and None."""
-        common = common_vectors(parameters["vectors"], inputs, layout, "root", query)
+        common = common_vectors(parameters["vectors"], inputs, self._layout, "root", self._of_query)
         if common is None or inputs.group is None:
-            return towers[0].apply(parameters, vectors(parameters, inputs, query)), None
-        return towers[0].apply(parameters, common), inputs.group.owner
+            return self.query.apply(parameters, self._vectors(parameters, inputs, self._of_query)), None
+        return self.query.apply(parameters, common), inputs.group.owner
 
-    def query_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        return of_examples(*queries(parameters, inputs))
+    def query_vectors(self, parameters: Parameters, inputs: Inputs) -> jax.Array:
+        """Return the vector of each example's query, float32[batch, dim]."""
+        return of_examples(*self._queries(parameters, inputs))
 
-    def item_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
-        return towers[1].apply(parameters, vectors(parameters, inputs, item))
+    def item_vectors(self, parameters: Parameters, inputs: Inputs) -> jax.Array:
+        """Return the vector of each example's item, float32[batch, dim]."""
+        return self.item.apply(parameters, self._vectors(parameters, inputs, self._of_item))
 
-    def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        slots, drawn = vectors(parameters, inputs, item), 0 if inputs.expected is None else inputs.expected.shape[0]
+    def objective(self, parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
+        """Return the loss of each example, and beside it whether its item is found among the others; see two_tower."""
+        options, slots = self._options, self._vectors(parameters, inputs, self._of_item)
+        drawn = 0 if inputs.expected is None else inputs.expected.shape[0]
         rows = len(slots) - drawn
-        own, owner = queries(parameters, inputs)
-        if options.item_dropout and len(item) > 1 and inputs.random is not None:
+        own, owner = self._queries(parameters, inputs)
+        if options.item_dropout and len(self._of_item) > 1 and inputs.random is not None:
             kept = dropped(jnp.ones((len(slots), 1)), options.item_dropout, inputs.random, 0)
             slots = slots.at[:, 0].multiply(kept)
-        items = towers[1].apply(parameters, slots)
+        items = self.item.apply(parameters, slots)
         scores = of_examples((own if drawn == 0 else own[:rows]) @ items.T / options.temperature, owner)
         raw = scores
-        taken, there = inputs.scalar[item[0]], inputs.weight > 0
+        taken, there = inputs.scalar[self._of_item[0]], inputs.weight > 0
         same = taken[:rows, None] == taken[None]
         if options.correction == "logq":
-            count, age = known(inputs, taken)
-            share = ((same & there[:rows, None]).sum(axis=0) + count) / (there.sum() + age + UNKNOWN_ROWS)
-            expected = share if inputs.expected is None else there.sum() * share + inputs.expected[0]
-            scores -= jnp.log(jnp.maximum(expected, SMALLEST))[None]
+            scores -= jnp.log(jnp.maximum(expected_items(inputs, taken, same & there[:rows, None]), SMALLEST))[None]
         others = (there | (jnp.arange(len(slots)) >= rows))[None] & ~same
-        if query[0] < len(layout.scalar):
-            user = inputs.scalar[query[0]]
+        if self._of_query[0] < len(self._layout.scalar):
+            user = inputs.scalar[self._of_query[0]]
             others &= (user[:rows, None] != user[None]) | (jnp.arange(len(slots)) >= rows)
         scores = jnp.where(others | jnp.eye(rows, len(slots), dtype=bool), scores, NEVER)
         losses = jax.nn.logsumexp(scores, axis=1) - jnp.diagonal(scores)
         found = jnp.stack([losses, found_in(raw, jnp.diagonal(raw), others)], axis=1)
         return jnp.pad(losses, (0, drawn))[:, None], jnp.pad(found, ((0, drawn), (0, 0)))
 
-    return Algorithm(
-        tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
-        optimizer=optimizer,
-        learns=Online(
-            Unsupervised(objective, finds=True),
-            random=options.item_dropout > 0 and len(item) > 1,
-            augment=(RandomItems(options.negatives, names),) if options.negatives else (),
-            examples_meet=True,
-        ),
-        dense=tuple(spec for tower in towers for spec in tower.specs),
-        dense_optimizer=dense_optimizer,
-        outputs={"vector": Output(query_vectors, vector=True), "item": Output(item_vectors, vector=True)},
-        items=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
-        sizing=Sizing(least_batch=256),
-        traits=Traits(compact=not options.negatives, statistics=("count", "age") if options.correction == "logq" else ()),
-    )
+
+def expected_items(inputs: Inputs, taken: jax.Array, same: jax.Array) -> jax.Array:
+    """Return the share of rows that take each item of a batch, or how often it is to be expected among rows and random items,
+    float32[batch].
+
+    Args:
+        taken: int32[batch], the rows of items.
+        same: bool[rows, batch], whether a row that counts takes an item.
+    """
+    count, age = known(inputs, taken)
+    examples = (inputs.weight > 0).sum()
+    share = (same.sum(axis=0) + count) / (examples + age + UNKNOWN_ROWS)
+    return share if inputs.expected is None else examples * share + inputs.expected[0]
 
 
 def known(inputs: Inputs, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
