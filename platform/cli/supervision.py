@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ from .journal import VARIABLE, Journal
 LOST = 75  # EX_TEMPFAIL of sysexits.h
 MEANT = {129: "SIGHUP", 130: "SIGINT", 141: "SIGPIPE", 143: "SIGTERM"}
 LONGEST_PAUSE_SECONDS = 60.0
+GRACE_SECONDS = 3.0
 INTERRUPTED = 130
 Start = Callable[[Sequence[str], Mapping[str, str]], subprocess.Popen[bytes]]
 Heard = Callable[[subprocess.Popen[bytes]], bool]
@@ -75,7 +77,7 @@ def ended(process: subprocess.Popen[bytes], heard: Heard = lambda process: True)
             try:
                 code = process.wait()
             except KeyboardInterrupt:
-                if not heard(process):
+                if not heard(process) and not ends(process):
                     click.echo("Interrupted.", err=True)
                     interrupted = True
                     process.terminate()
@@ -83,6 +85,14 @@ def ended(process: subprocess.Popen[bytes], heard: Heard = lambda process: True)
             return INTERRUPTED if interrupted else code if code >= 0 else 128 - code
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def ends(process: subprocess.Popen[bytes]) -> bool:
+    """Return whether a process ends by itself, as where its driver has just done so."""
+    with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.wait(GRACE_SECONDS)
+        return True
+    return False
 
 
 def died(code: int) -> bool:

@@ -129,7 +129,8 @@ def keeping_interrupts() -> Iterator[None]:
 
 def is_no_interrupt(record: logging.LogRecord) -> bool:
     """Return whether a record is to be written: py4j's of a call that Ctrl-C ended is not, as its caller sees that."""
-    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, KeyboardInterrupt) and "reentrant call" not in str(getattr(error, "__context__", None))
 
 
 def check_session(spark: object) -> SparkSession:
