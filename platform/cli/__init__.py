@@ -16,7 +16,9 @@ gc.set_threshold(500_000, 20, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
-from .startup import end, open_streams  # noqa: E402
+from .startup import end, hear_interrupts, open_streams  # noqa: E402
+
+hear_interrupts()
 
 try:
     from . import check, replay, serve, status  # noqa: F401  they add commands

@@ -234,13 +234,13 @@ def submit(file: str, master: str | None, conf: dict[str, str], python: str, res
 
     Takes the options of `run`, too.
     """
-    from .submit import submission
+    from .submit import driver_hears, started, submission
 
     with failing("", "", debug=False):
         command, environment = submission(master, conf, python)
     if restarts and conf.get("spark.submit.deployMode") == "cluster":
         raise click.BadParameter("--restart needs the driver on this machine; with deployMode=cluster the cluster restarts it.")
-    sys.exit(supervise([*command, "run", file, *arguments], environment, restarts, time.sleep))
+    sys.exit(supervise([*command, "run", file, *arguments], environment, restarts, time.sleep, started, driver_hears))
 
 
 def read(file: IO[str]) -> str:

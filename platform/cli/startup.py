@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -41,6 +42,12 @@ def skip_pandas() -> None:
         pa.array([0])
     finally:
         sys.meta_path.remove(missing)
+
+
+def hear_interrupts() -> None:
+    """Hear Ctrl-C where `xpsql submit` started spark-submit deaf to it, see `started` of submit."""
+    if os.environ.pop("XPSQL_HEARS_INTERRUPTS", None) is not None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def open_streams() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -35,10 +36,26 @@ def test_a_submission_that_ctrl_c_reaches_ends_by_itself(
 ) -> None:
     (tmp_path / "job.sql").write_text("SELECT 1")
     monkeypatch.setattr(submit, "submission", lambda master, conf, python: (["spark-submit"], {}))
+    monkeypatch.setattr(submit, "driver_hears", lambda process: True)
     started = mock.Mock(wait=mock.Mock(side_effect=ends))
     monkeypatch.setattr(subprocess, "Popen", lambda command, env: started)
     assert CliRunner().invoke(main, ["submit", str(tmp_path / "job.sql")]).exit_code == code
     assert started.mock_calls == [mock.call.wait()] * len(ends)  # it was not killed
+
+
+@pytest.mark.parametrize("program", ["signal.signal(signal.SIGINT, signal.default_int_handler)", "pass"])
+def test_a_driver_hears_ctrl_c_where_it_has_a_handler_of_it(program: str) -> None:
+    text = f"import signal, time; {program}; print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-S", "-c", text], stdout=subprocess.PIPE, preexec_fn=deaf) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert submit.driver_hears(process) == (program != "pass")
+        process.kill()
+
+
+def deaf() -> None:
+    """Start a process as `submit.started` does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.mark.parametrize(("restarts", "kept"), [([], False), (["--restart", "1"], True)])

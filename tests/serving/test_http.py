@@ -374,3 +374,11 @@ def test_any_tensors_are_scored_or_refused(client: Client, changed: list[dict[st
     head = json.dumps(request).encode()
     response = client.post(INFER, head + rest, inference_header_content_length=str(len(head)))
     assert response.status in (200, 400), response.body
+
+
+def test_the_models_that_are_served_are_listed(client: Client) -> None:
+    answer = client.get("/v1/models")
+    assert answer.status == 200
+    listed = json.loads(answer.body)["models"]
+    assert {model["name"] for model in listed} >= {"ctr"}
+    assert all(model["version"].isdecimal() for model in listed)

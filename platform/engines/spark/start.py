@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import EngineEndedError, NotAvailableError, StatementError
@@ -102,7 +105,8 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         with contextlib.nullcontext() if submitted else executors_python(), warnings.catch_warnings():
             # JAX warns of forks, which is right for those that go on in Python; this one starts Java at once.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
-            spark = builder.getOrCreate()
+            with keeping_interrupts():
+                spark = builder.getOrCreate()
     except (PySparkException, Py4JJavaError, RuntimeError, OSError) as error:
         raise StatementError(f"Spark does not start: {plain(root_cause(str(error)))} Its own messages stand above.") from error
     given = spark.sparkContext.getConf()
@@ -110,6 +114,23 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         if not given.contains(name):
             spark.conf.set(name, value)
     return spark
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """Keep what Ctrl-C does from PySpark, which takes it when an application starts in the block: its handler asks Java while
+    an answer is read, which fails, with stacks. Jobs of ours are cancelled by us (actions.py)."""
+    before = signal.getsignal(signal.SIGINT)
+    logging.getLogger().addFilter(is_no_interrupt)
+    yield
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+def is_no_interrupt(record: logging.LogRecord) -> bool:
+    """Return whether a record is to be written: py4j's of a call that Ctrl-C ended is not, as its caller sees that."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, KeyboardInterrupt) and "reentrant call" not in str(getattr(error, "__context__", None))
 
 
 def check_session(spark: object) -> SparkSession:
