@@ -127,10 +127,11 @@ def check_room(plan: Plan, room: Room) -> None:
 
 def threads(settings: Settings, serves: bool) -> int:
     """Return how many workers the cores of this machine keep busy: one where results would otherwise depend on the machine
-    although the statement asks for workers in step, one per core where results depend on nothing."""
+    although the statement asks for workers in step, or has one device, one per core where results depend on nothing."""
     if not serves:
         return cores()
-    return max(1, cores() // CORES_PER_WORKER) if settings.sync == "asp" else 1
+    alone = settings.sync != "asp" or settings.device == "gpu" or settings.rows_on == "device"
+    return 1 if alone else max(1, cores() // CORES_PER_WORKER)
 
 
 def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool, tasks: Tasks | None) -> Sizes:

@@ -32,6 +32,7 @@ from ..ps.compiled.table_programs import Programs
 from ..ps.dense import DenseProgram, size
 from .checked import checked
 from .compiled import limit_threads
+from .devices import Place, place_of
 from .metrics import METRICS, metrics_for
 from .metrics.gate import VALIDATION
 from .metrics.metrics import Targets
@@ -59,7 +60,8 @@ class UsedOperator(NamedTuple):
 class Recipe(NamedTuple):
     """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with.
 
-    `optimizer` is the one that OPERATORS names, which takes the place of the algorithm's own; None where it names none.
+    `optimizer` is the one that OPERATORS names, which takes the place of the algorithm's own; None where it names none. `place`
+    is where steps run and rows are; None: on the CPU, and in this process's store.
     """
 
     algorithm: Algorithm
@@ -67,6 +69,7 @@ class Recipe(NamedTuple):
     dense: DenseProgram
     ladders: Ladders
     optimizer: str | None
+    place: Place | None = None
 
 
 def recipe_of(plan: Plan, columns: Columns) -> Recipe:
@@ -79,7 +82,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     operators = tuple(UsedOperator(parts.OPERATOR.find(use.name, None), use.options, use.on) for use in plan.operators)
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     made = part_of(plan), plan.algorithm.options, columns.layout
-    recipe = make(*made, plan.late, operators, numbers, plan.settings.seed)
+    recipe = make(*made, plan.late, operators, numbers, plan.settings.seed)._replace(place=place_of(plan.settings))
     if len(plan.labels) > 1 and (plan.late or not recipe.algorithm.multi_label):
         learner = "LATE takes one label" if plan.late else f"{plan.algorithm.name} learns one"
         message = f"{LABEL} names {len(plan.labels)} columns; {learner}. Train a model for each."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....algorithms.base import Online
 from ...errors import StatementError
 from ...input.side.writing import VECTORS
+from ..devices import check_device
 from ..parallelism import places_of
 from ..plan import Plan
 from ..strategies import strategy_of
@@ -19,6 +20,7 @@ def check(given: Preparation) -> Preparation:
         check_resident(given)
     check_validation(plan, algorithm)
     strategy_of(algorithm).check(plan, given.recipe, given.columns, given.parent, given.tasks)
+    check_device(plan, algorithm, any(programs.lives for programs in given.recipe.programs[:1]), given.tasks)
     places = None if given.resumed is not None else places_of(plan.settings, given.tasks, algorithm.serves)
     if given.tasks is not None:
         check_encryption(plan)
