@@ -15,7 +15,13 @@ from .plan import DEVICE, ROWS_ON, Plan, Settings
 if TYPE_CHECKING:
     import jax
 
+    from ..ps.compiled.row_programs import RowPrograms
+    from ..ps.lifecycle_table import NewTable
+    from ..ps.table import Table
+
 GPU = "gpu"
+SHARE_OF_ROWS = 0.6
+"""Of a device's memory, granted to rows: they take half as much again while they grow."""
 EXTRA = "pip install 'xpsql[gpu]'"
 
 
@@ -55,6 +61,27 @@ def place_of(settings: Settings) -> Place | None:
     """Return where steps run other than on the CPU with rows in this process's store; None: there."""
     device, rows = GPU if settings.device == GPU else "cpu", settings.rows_on == "device"
     return Place(device, rows, settings.sync == "bsp") if rows or device == GPU else None
+
+
+def device_tables(place: Place | None) -> NewTable | None:
+    """Return what makes tables on a device; None where rows are in this process's store."""
+    if place is None or not place.rows:
+        return None
+    from ..ps.device_table import DeviceTable  # few trainings need it
+
+    device = place.found
+    stats = device.memory_stats()  # which CPUs have none of
+    most = None if stats is None else int(stats["bytes_limit"] * SHARE_OF_ROWS)
+
+    def new_table(programs: RowPrograms, first: Table | None) -> Table:
+        return DeviceTable(programs, device, most, first)
+
+    return new_table
+
+
+def dense_device(place: Place | None) -> jax.Device | None:
+    """Return where dense parameters are; None: where JAX puts what names no device."""
+    return None if place is None or not place.rows else place.found
 
 
 def check_device(plan: Plan, algorithm: Algorithm, lives: bool, tasks: Tasks | None) -> None:

@@ -23,11 +23,11 @@ def device() -> jax.Device:
 
 
 def roomy(columns: ColumnTypes) -> DeviceRows:
-    return DeviceRows(columns, device())
+    return DeviceRows(columns, device(), rows=512)
 
 
 def tight(columns: ColumnTypes) -> DeviceRows:
-    return DeviceRows(columns, device(), LITTLE)
+    return DeviceRows(columns, device(), LITTLE, 512)
 
 
 class TestDeviceRows(RowsSuite):

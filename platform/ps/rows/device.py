@@ -153,6 +153,7 @@ class DeviceRows(DeviceMemory):
         """See Rows."""
         if not 0 <= slice_begin <= slice_end <= NUM_SLICES:
             raise ValueError(f"slices must be a range within [0, {NUM_SLICES}), got [{slice_begin}, {slice_end})")
+        self.settle()
         if self._sorted is None:
             own, rows = self._scanned(0, self.tally.end)
             order = np.argsort(own)
@@ -187,16 +188,18 @@ class DeviceRows(DeviceMemory):
 
     def begin_snapshot(self, full: bool, reader: int = 0) -> tuple[Keys, bool]:
         """See Rows."""
-        if self._taking is not None:
-            raise RuntimeError("a snapshot is being taken; take the rest of it, or cancel it")
-        full = full or not self._known[reader]
-        self.beside.begin_snapshot(full, reader)
-        self._taking = Taking(self._marked(LIVE if full else LIVE | CHANGED[reader]), reader)
-        self.held = on_device.unmark(self.held, CHANGED[reader])
-        gone = np.unique(np.concatenate([np.empty(0, np.uint64), *([] if full else self._gone[reader])]))
-        self._gone[reader].clear()
-        self._known[reader] = True
-        return gone, full
+        with self.guard:
+            if self._taking is not None:
+                raise RuntimeError("a snapshot is being taken; take the rest of it, or cancel it")
+            self.settle()
+            full = full or not self._known[reader]
+            self.beside.begin_snapshot(full, reader)
+            self._taking = Taking(self._marked(LIVE if full else LIVE | CHANGED[reader]), reader)
+            self.held = on_device.unmark(self.held, CHANGED[reader])
+            gone = np.unique(np.concatenate([np.empty(0, np.uint64), *([] if full else self._gone[reader])]))
+            self._gone[reader].clear()
+            self._known[reader] = True
+            return gone, full
 
     def _marked(self, marks: int) -> NDArray[np.bool_]:
         """Return which rows have all of some marks."""
@@ -205,19 +208,23 @@ class DeviceRows(DeviceMemory):
 
     def pending(self, reader: int) -> int:
         """See Rows."""
-        if not self._known[reader]:
-            return len(self)
-        return int(self._marked(LIVE | CHANGED[reader]).sum()) + self.beside.pending(reader)
+        with self.guard:
+            self.settle()
+            if not self._known[reader]:
+                return len(self)
+            return int(self._marked(LIVE | CHANGED[reader]).sum()) + self.beside.pending(reader)
 
     def take(self, outs: NDArray[np.uint8]) -> int:
         """See Rows."""
-        self.fields.check(outs)
-        if self._taking is None:
-            return 0
-        taken = self._taking.take(outs, self.records) or self.beside.take(outs)
-        if not taken:
-            self._taking = None
-        return taken
+        with self.guard:
+            self.fields.check(outs)
+            self.settle()
+            if self._taking is None:
+                return 0
+            taken = self._taking.take(outs, self.records) or self.beside.take(outs)
+            if not taken:
+                self._taking = None
+            return taken
 
     def cancel_snapshot(self) -> None:
         """See Rows."""
@@ -256,5 +263,7 @@ class DeviceRows(DeviceMemory):
     @property
     def memory_bytes(self) -> int:
         """Bytes on the device and beside it."""
-        arrays: list[jax.Array] = jax.tree.leaves(self.held)
-        return sum(array.nbytes for array in arrays) + self.beside.memory_bytes
+        with self.guard:
+            self.settle()
+            arrays: list[jax.Array] = jax.tree.leaves(self.held)
+            return sum(array.nbytes for array in arrays) + self.beside.memory_bytes

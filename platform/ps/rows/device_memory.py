@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,21 +12,32 @@ from numpy.typing import NDArray
 from .._native import Store
 from . import held as on_device
 from .base import MISSING, ColumnTypes
-from .buckets import PLACES
 from .held import CHANGED, FRESH, HIGH, LIVE, LOW, MARKS, OWN, Held, Tally, counted, halves, longer, numbers, wanted
 from .records import KEY, RecordFields
 from .taking import Taking
 
 HOST = np.uint32(1 << 31)
 """The numbers of rows in this machine's memory begin here."""
-FIRST_BUCKETS, FIRST_ROWS = 64, 512
-MOST_LOAD = 0.75
+FIRST_ROWS, MANY_ROWS = 1 << 16, 1 << 22
+"""So many there is room for at first, and so many from which on it doubles."""
+ROWS_A_BUCKET = 8
+"""So full are buckets at most."""
 MOST_TRIES = 4  # to find places for all rows of a batch
 SHARE_MOVED = 8
 """A part of so many of the rows is moved at once where there is no room for more."""
 
 Numbers = NDArray[np.uint32]
 Keys = NDArray[np.uint64]
+
+
+class Unsettled(NamedTuple):
+    """A push whose end was not waited for; see DeviceMemory.pushed."""
+
+    tally: Tally
+    keys: Keys
+    left: jax.Array
+    words: jax.Array
+    floats: tuple[jax.Array, ...]
 
 
 class DeviceMemory:
@@ -35,14 +47,15 @@ class DeviceMemory:
         columns: name, dtype and elements per row of each.
         device: JAX's.
         most_bytes: granted on the device; None: no limit.
+        rows: that there is room for at first.
 
     Attributes:
         fields: of a record.
         floats: the columns of floats, in order.
         words: the other columns, and where each begins among the words of a row.
         held: its arrays, which programs take and give.
-        tally: how many rows it has.
         beside: rows in this machine's memory.
+        guard: held while arrays are read that a pull or a push may replace.
         clock: a number that grows with each push.
         moved: how many rows went to this machine's memory so far.
 
@@ -50,7 +63,7 @@ class DeviceMemory:
         ValueError: another dtype, or no elements.
     """
 
-    def __init__(self, columns: ColumnTypes, device: jax.Device, most_bytes: int | None = None) -> None:
+    def __init__(self, columns: ColumnTypes, device: jax.Device, most_bytes: int | None = None, rows: int = FIRST_ROWS) -> None:
         self.fields = RecordFields(columns)
         self._device = device
         self._most_bytes = most_bytes
@@ -62,8 +75,10 @@ class DeviceMemory:
                 self.words[number] = at
                 at += dim
         self._shape = at - OWN, [columns[n][2] for n in self.floats]
-        self.held: Held = jax.device_put(on_device.new(FIRST_BUCKETS, FIRST_ROWS, *self._shape), device)
-        self.tally = Tally(0, 0, 0)
+        self.held: Held = jax.device_put(on_device.new(rows // ROWS_A_BUCKET, rows, *self._shape), device)
+        self.guard = threading.RLock()
+        self._tally = Tally(0, 0, 0)
+        self._unsettled: Unsettled | None = None
         self.beside = Store(columns)
         self.clock, self.moved = 1, 0
         self._gone: tuple[list[Keys], list[Keys]] = ([], [])
@@ -71,8 +86,48 @@ class DeviceMemory:
         self._taking: Taking | None = None
         self._sorted: tuple[Keys, Numbers] | None = None
 
+    @property
+    def tally(self) -> Tally:
+        """How many rows it has."""
+        self.settle()
+        return self._tally
+
+    def settle(self) -> None:
+        """Wait for the last push, and take new rows that found no place in the index into this machine's memory."""
+        with self.guard:
+            if (last := self._unsettled) is None:
+                return
+            self._unsettled = None
+            tally, some = jax.device_get((last.tally, last.left.any()))
+            self._tally = Tally(*map(int, tally))
+            if some:
+                (at,) = np.asarray(last.left)[: len(last.keys)].nonzero()
+                self.beside.put(self._recorded(np.asarray(last.words)[at], [np.asarray(of)[at] for of in last.floats]))
+
+    def changing(self, keys: Keys) -> None:
+        """Copy rows of keys that a snapshot under way still has to take; they change next."""
+        if self._taking is not None:
+            rows = self._found(keys)
+            self._keep(rows[rows != MISSING])
+
+    def pushed(
+        self, held: Held, tally: Tally, keys: Keys, left: jax.Array, words: jax.Array, floats: tuple[jax.Array, ...]
+    ) -> None:
+        """Take the state that the program of a push returns.
+
+        Args:
+            tally: of that program.
+            keys: of the push.
+            left: bool[size], new keys that found no place in the index.
+            words, floats: uint32[size, k], float32[size, dim] each: what was stored of all keys.
+        """
+        self.clock += 1
+        self._sorted = None
+        self.held, self._unsettled = held, Unsettled(tally, keys, left, words, floats)
+
     def _found(self, keys: Keys) -> Numbers:
         """Return the rows of keys on the device."""
+        self.settle()
         return np.array(on_device.find(self.held.places, halves(keys)))[: len(keys)]
 
     def _create(self, keys: Keys) -> Numbers:
@@ -81,22 +136,25 @@ class DeviceMemory:
             return np.empty(0, np.uint32)
         self._sorted = None
         self.held, rows, left, tally = on_device.create(self.held, halves(keys), wanted(len(keys)), self.clock, self.tally)
-        self.tally = counted(tally)
+        self._tally = counted(tally)
         made: Numbers = np.where(np.asarray(left), MISSING, np.asarray(rows))[: len(keys)]
         return made
 
     def room(self, n: int) -> int:
         """Make room for so many more rows, as far as memory is granted, and return for how many there is."""
-        buckets, capacity = len(self.held.places), len(self.held.words)
-        while self.tally.rows + n > MOST_LOAD * PLACES * buckets and self._granted(2 * buckets, capacity):
-            buckets *= 2
-        self._spread(buckets)
-        while self.tally.end - self.tally.free + n > capacity and self._granted(buckets, 2 * capacity):
-            capacity *= 2
+        taken, capacity = self.tally.end - self.tally.free, len(self.held.words)
+        while taken + n > capacity and (larger := self._larger(capacity)):
+            capacity = larger
         if capacity > len(self.held.words):
             self.held = on_device.widened(self.held, capacity)
-        free = capacity - self.tally.end + self.tally.free
-        return max(0, min(n, free, int(MOST_LOAD * PLACES * buckets) - self.tally.rows))
+            self._spread(capacity // ROWS_A_BUCKET)
+        return max(0, min(n, capacity - self.tally.end + self.tally.free))
+
+    def _larger(self, capacity: int) -> int:
+        """Return the next larger capacity that is granted, 0 where there is none; few sizes, as each compiles programs."""
+        times = (4, 2) if capacity < MANY_ROWS else (2,)
+        granted = (by * capacity for by in times if self._granted(by * capacity // ROWS_A_BUCKET, by * capacity))
+        return next(granted, 0)
 
     def _spread(self, buckets: int) -> None:
         """Make the index larger; rows that find no place in it move to this machine's memory."""
@@ -172,7 +230,7 @@ class DeviceMemory:
     def _remove(self, keys: Keys, rows: Numbers) -> None:
         self._sorted = None
         self.held, tally = on_device.remove(self.held, halves(keys), numbers(rows), self.tally)
-        self.tally = counted(tally)
+        self._tally = counted(tally)
 
     def _column(self, column: int, rows: Numbers) -> NDArray[Any]:
         """Return a column of rows on the device, zeros for others."""
@@ -203,13 +261,19 @@ class DeviceMemory:
 
     def records(self, rows: Numbers) -> NDArray[np.uint8]:
         """Return the records of rows on the device, uint8[n, row_bytes]."""
-        whole = np.zeros((len(rows), self.fields.row_bytes), np.uint8)
-        fields = self.fields.of(whole)
         words = np.asarray(on_device.read(self.held.words, numbers(rows)))[: len(rows)]
+        return self._recorded(words, [self._column(number, rows) for number in self.floats])
+
+    def _recorded(self, words: Numbers, floats: list[NDArray[np.float32]]) -> NDArray[np.uint8]:
+        """Return records of words and float columns."""
+        whole = np.zeros((len(words), self.fields.row_bytes), np.uint8)
+        fields = self.fields.of(whole)
         fields[KEY] = keys_in(words)
-        for number, (_, dtype, dim) in enumerate(self.fields.columns):
-            at = self.words.get(number)
-            fields[str(number)] = self._column(number, rows) if at is None else words[:, at : at + dim].astype(dtype)
+        for number, values in zip(self.floats, floats, strict=True):
+            fields[str(number)] = values
+        for number, at in self.words.items():
+            _, dtype, dim = self.fields.columns[number]
+            fields[str(number)] = words[:, at : at + dim].astype(dtype)
         return whole
 
 
