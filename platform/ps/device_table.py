@@ -15,6 +15,7 @@ from .compiled.row_programs import RowPrograms
 from .messages import Counts, Floats, Gate, Keys, Mask, Read, Touched
 from .rows.base import ColumnTypes
 from .rows.device import DeviceRows
+from .rows.device_memory import FIRST_ROWS
 from .table import Table, drawn, refused
 
 
@@ -26,11 +27,19 @@ class DeviceTable(Table):
         device: JAX's.
         most_bytes: granted on the device; None: no limit.
         first: the shard's first table; None: this is it.
+        rows: that there is room for at first.
     """
 
-    def __init__(self, programs: RowPrograms, device: jax.Device, most_bytes: int | None, first: Table | None) -> None:
+    def __init__(
+        self,
+        programs: RowPrograms,
+        device: jax.Device,
+        most_bytes: int | None,
+        first: Table | None,
+        rows: int = FIRST_ROWS,
+    ) -> None:
         def new_rows(columns: ColumnTypes) -> DeviceRows:
-            return DeviceRows(columns, device, most_bytes)
+            return DeviceRows(columns, device, most_bytes, rows)
 
         super().__init__(programs, new_rows, first)
         assert isinstance(self.store, DeviceRows)
