@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ from .placement import dealt
 if TYPE_CHECKING:
     import optax
 
+A = TypeVar("A")
 FAILED = "failed"
 UPDATES, LAST_SEEN = "updates", "last_seen"
 
@@ -105,10 +106,10 @@ class DenseProgram:
 
         return used(update, lived)
 
-    def part(self, number: int, num_shards: int) -> ShardDense:
-        """Return the new parameters of one shard."""
+    def part(self, number: int, num_shards: int, device: jax.Device | None = None) -> ShardDense:
+        """Return the new parameters of one shard; `device`: see ShardDense."""
         sizes = {name: math.prod(piece.shape(self.specs[piece.of].shape)) for name, piece in self.pieces.items()}
-        return ShardDense(self, dealt(sizes, num_shards)[number])
+        return ShardDense(self, dealt(sizes, num_shards)[number], device)
 
     def initial(self, piece: DensePiece) -> tuple[jax.Array, Any]:
         """Return a piece's first values and its optimizer's first state."""
@@ -149,6 +150,7 @@ class ShardDense:
     Args:
         program: the optimizer, jitted.
         names: of the pieces that it holds.
+        device: where they are; None: where JAX puts what names no device.
 
     Attributes:
         names: as given.
@@ -156,16 +158,21 @@ class ShardDense:
         pulled, dated: of those, the pieces whose values, or whose update counts, as pulled, a push must bring.
     """
 
-    def __init__(self, program: DenseProgram, names: Sequence[str]) -> None:
+    def __init__(self, program: DenseProgram, names: Sequence[str], device: jax.Device | None = None) -> None:
+        self._device = device
         self.names = tuple(names)
         self.pulled, self.dated = ([n for n in names if n in asked] for asked in (program.pulled, program.dated))
         self._program = program
         self._pieces = {name: program.pieces[name] for name in names}
         self.version = 1
         started = {name: program.initial(piece) for name, piece in self._pieces.items()}
-        self._values = {name: values for name, (values, _) in started.items()}
-        self._states = {name: state for name, (_, state) in started.items()}
+        self._values = {name: self._placed(values) for name, (values, _) in started.items()}
+        self._states = {name: self._placed(state) for name, (_, state) in started.items()}
         self._updates, self._last_seen = dict.fromkeys(names, 0), dict.fromkeys(names, 0)
+
+    def _placed(self, arrays: A) -> A:
+        """Return a tree of arrays on the device."""
+        return arrays if self._device is None else jax.device_put(arrays, self._device)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -251,11 +258,11 @@ class ShardDense:
 
             self._updates[name] = int(kept(UPDATES, (), np.uint32(0)))
             self._last_seen[name] = int(kept(LAST_SEEN, (), np.uint32(now)))
-            self._values[name] = jnp.asarray(kept("w", self._values[name].shape, None))
+            self._values[name] = self._placed(jnp.asarray(kept("w", self._values[name].shape, None)))
             leaves, structure = jax.tree.flatten(self._states[name])
             columns = self._program.columns[piece.of][:-1]
             found = [jnp.asarray(kept(c, leaf.shape, leaf), leaf.dtype) for c, leaf in zip(columns, leaves, strict=True)]
-            self._states[name] = jax.tree.unflatten(structure, found)
+            self._states[name] = self._placed(jax.tree.unflatten(structure, found))
 
     def dump(self) -> Iterator[StoredPiece]:
         """Iterate over the arrays that a version keeps, float32."""

@@ -6,7 +6,8 @@ with each push, and no reader can notice. So results depend neither on when memo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,11 +212,23 @@ class LifecycleTable(Table):
             yield self.piece(trials.store, self.programs.lead, keys[piece], rows[piece], now, rung(min(len(keys), DUMP_ROWS)))
 
 
-def tables_of(programs: Sequence[Programs], new_rows: NewRows) -> dict[str, Table]:
+NewTable: TypeAlias = Callable[[RowPrograms, Table | None], Table]
+"""Makes an empty table whose rows stay, given the shard's first table, None for itself."""
+
+
+def tables_of(programs: Sequence[Programs], new_rows: NewRows, new_table: NewTable | None = None) -> dict[str, Table]:
     """Return empty tables, each by the name of the first of the algorithm's tables whose rows it has; the later ones follow the
-    first."""
+    first.
+
+    Args:
+        new_table: makes those whose rows are neither admitted nor end; None: they have `new_rows`, too.
+    """
     tables: dict[str, Table] = {}
     for one in row_programs(tuple(programs)):
         first = next(iter(tables.values()), None)
-        tables[one.lead.spec.name] = LifecycleTable(one, new_rows, first) if one.lead.lives else Table(one, new_rows, first)
+        if one.lead.lives:
+            tables[one.lead.spec.name] = LifecycleTable(one, new_rows, first)
+        else:
+            made = Table(one, new_rows, first) if new_table is None else new_table(one, first)
+            tables[one.lead.spec.name] = made
     return tables

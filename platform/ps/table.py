@@ -17,7 +17,7 @@ from ._native import Arguments
 from .candidates import Candidates, Trials
 from .compiled.ladder import rung
 from .compiled.program import Program
-from .compiled.row_programs import Pushed, RowPrograms
+from .compiled.row_programs import Done, Pushed, RowPrograms
 from .compiled.starts import Starts
 from .compiled.table_programs import DRAWN, STATISTICS, Programs
 from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedError, Touched
@@ -290,7 +290,7 @@ class Table:
         counted = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen, "slot": touched.slots}
         given.put({**counted, **drawn(touched.batch)})
 
-    def _report(self, done: Pushed) -> dict[str, float]:
+    def _report(self, done: Done) -> dict[str, float]:
         if self.watch is not None and done.bounds is not None:
             low, high = done.bounds
             self.watch.see(float(low), float(high))

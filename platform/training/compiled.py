@@ -7,6 +7,7 @@ import contextlib
 import functools
 import gc
 import hashlib
+import importlib.util
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from ..trust import TRUST
 
 KEPT_BYTES = 1 << 29
 MOST_THREADS = 8  # a batch has no more work to share
+PLUGINS = "jax_plugins"
+"""The package in which those of JAX for devices are."""
 COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -32,9 +35,12 @@ def prepare_jax() -> None:
         StatementError: see Forks.check_jax, and check_platforms.
     """
     FORKS.check_jax()
+    # A card's memory is taken as it is needed: a training on the CPU needs none, and others share the card.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
     check_platforms()
+    stay_on_cpu()
 
     # A program that is handed to another thread costs two switches of threads, which here take longer than some programs.
     jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
@@ -45,6 +51,15 @@ def prepare_jax() -> None:
     # A program of a network over histories has temporary arrays of tens of megabytes, whose pages the system would make anew,
     # as zeros, in each step: a third of the time.
     _lookups.keep_freed(KEPT_BYTES)
+
+
+def stay_on_cpu() -> None:
+    """Let JAX compute on the CPU what names no device, where it has a package for others: programs of rows are small, and what
+    is meant for a device names it. A choice of the user stays."""
+    import jax
+
+    if importlib.util.find_spec(PLUGINS) is not None and getattr(jax.config, "jax_default_device", None) is None:
+        jax.config.update("jax_default_device", "cpu")  # type: ignore[no-untyped-call]
 
 
 def check_platforms() -> None:

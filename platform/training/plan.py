@@ -23,8 +23,8 @@ from .clauses.weight import BY_AGE, WEIGHT
 
 R = TypeVar("R")
 V = TypeVar("V")
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC = (
-    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync")
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON = (
+    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on")
 )
 
 
@@ -90,6 +90,18 @@ class Settings:
     )
     checkpoint_seconds: float = option(
         60.0, "seconds between checkpoints; 0: none are taken", minimum=0, maximum=1e9, facts=(BATCHES,)
+    )
+    device: str = option(
+        "auto",
+        "where an algorithm that learns batch by batch computes its steps: 'gpu' on the first GPU that JAX sees, in this "
+        "process, by default with one worker; auto is the CPU",
+        choices=("auto", "cpu", "gpu"),
+    )
+    rows_on: str = option(
+        "host",
+        "where rows live: in this machine's memory, or, with one worker and one shard, in the device's, and those that find no "
+        "room there in this machine's",
+        choices=("host", "device"),
     )
     checkpoint_path: str | None = option(
         None,

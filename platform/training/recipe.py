@@ -34,6 +34,7 @@ from .checked import checked
 from .clauses.label import LABEL
 from .clauses.using import OPERATORS
 from .compiled import limit_threads
+from .devices import Place, place_of
 from .plan import Plan
 from .settings_checks import check_release, check_settings
 
@@ -57,7 +58,8 @@ class UsedOperator(NamedTuple):
 class Recipe(NamedTuple):
     """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with.
 
-    `optimizer` is the one that OPERATORS names, which takes the place of the algorithm's own; None where it names none.
+    `optimizer` is the one that OPERATORS names, which takes the place of the algorithm's own; None where it names none. `place`
+    is where steps run and rows are; None: on the CPU, and in this process's store.
     """
 
     algorithm: Algorithm
@@ -65,6 +67,7 @@ class Recipe(NamedTuple):
     dense: DenseProgram
     ladders: Ladders
     optimizer: str | None
+    place: Place | None = None
 
 
 def recipe_of(plan: Plan, columns: Columns) -> Recipe:
@@ -78,7 +81,7 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     made = part_of(plan), plan.algorithm.options, columns.layout
     labels = plan.clause(LABEL)
-    recipe = make(*made, labels.late, operators, numbers, plan.settings.seed)
+    recipe = make(*made, labels.late, operators, numbers, plan.settings.seed)._replace(place=place_of(plan.settings))
     if len(labels.columns) > 1 and (labels.late or recipe.algorithm.labels == "one"):
         learner = "LATE takes one label" if labels.late else f"{plan.algorithm.name} learns one"
         message = f"{LABEL} names {len(labels.columns)} columns; {learner}. Train a model for each."

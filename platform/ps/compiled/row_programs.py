@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -69,6 +69,15 @@ class Pushed(NamedTuple):
         return None if first < 0 else first
 
 
+class Done(Protocol):
+    """What is told of a push: see Pushed."""
+
+    @property
+    def report(self) -> jax.Array | None: ...
+    @property
+    def bounds(self) -> tuple[jax.Array, jax.Array] | None: ...
+
+
 class RowPrograms:
     """The programs of rows. Shards share them.
 
@@ -104,7 +113,7 @@ class RowPrograms:
         stays = self.lead.chain.expire is None
         self.pulled_stored = {name: one.columns["w"] for name, one in self.tables.items() if stays and one.pulls_stored}
         beside = [*self.pulled_stored.values(), *(["updates"] if self.needs_updates else [])]
-        self.pull = Program(self._pull, self._rows, beside=beside)
+        self.pull = Program(self.pulled, self._rows, beside=beside)
 
     @cached_property
     def watched_push(self) -> Program:
@@ -133,7 +142,8 @@ class RowPrograms:
         brought: dict[str, Floats] = {one.gradients: gradients[one.spec.name] for one in tables}
         return brought | {one.pulled: pulled[one.spec.name] for one in tables if one.spec.name in self.needs_pulled}
 
-    def _pull(self, given: Given) -> PullOutput:
+    def pulled(self, given: Given) -> PullOutput:
+        """Return what a pull computes; mask: the row is absent."""
         ended, weights, offered = self.lead.ended(self.lead.own(given)), {}, None
         for name, one in self.tables.items():
             if name in self.pulled_stored:
@@ -144,9 +154,9 @@ class RowPrograms:
 
     def _program_of_push(self, watched: bool) -> Program:
         inputs = {**self._rows, **PUSHED, **self._brought}
-        return Program(lambda given: self._push(given, watched), inputs, self._brought)
+        return Program(lambda given: self.pushed(given, watched), inputs, self._brought)
 
-    def _push(self, given: Given, watched: bool) -> Pushed:
+    def pushed(self, given: Given, watched: bool) -> Pushed:
         """Apply a push; mask: the row is new."""
         lead, ended = self.lead, self.lead.ended(self.lead.own(given))
         left = {name: one.without(one.own(given), ended, True) for name, one in self.tables.items()}

@@ -236,11 +236,18 @@ class Programs:
 
 @partial(jax.jit, inline=True)
 def cleared(values: jax.Array, first: jax.Array) -> jax.Array:
-    """Return values float32[n, dim] with zeros from row `first` on.
+    """Return values float32[n, dim] with zeros from row `first` on."""
+    rest: jax.Array = jax.lax.platform_dependent(values, first, cpu=cleared_in_blocks, default=cleared_by_row)
+    return rest
 
-    Written in place, a block of rows at a time: choosing by row costs several times what most chains do with an element, since
-    XLA does not vectorise it on CPUs.
-    """
+
+def cleared_by_row(values: jax.Array, first: jax.Array) -> jax.Array:
+    return jnp.where((jnp.arange(len(values)) < first)[:, None], values, 0)
+
+
+def cleared_in_blocks(values: jax.Array, first: jax.Array) -> jax.Array:
+    """Do the same in place, a block of rows at a time: choosing by row costs several times what most chains do with an element,
+    since XLA does not vectorise it on CPUs."""
     rows = min(BLOCK_ROWS, len(values))
     last = len(values) - rows
 

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from .._native import Arguments
 from .base import MISSING, ColumnTypes
+from .records import RecordFields, check_listed
 
-KEY_BYTES = 8
-DTYPES = ("float32", "uint32", "uint16")  # wide ones first, so that each is aligned
 NUM_SLICES = 1024
 SLICE_SHIFT = 54
 MOST_COUNTED = 0xFFFFFFFF
@@ -36,20 +35,7 @@ class DictRows:
     """
 
     def __init__(self, columns: ColumnTypes) -> None:
-        self._columns = tuple(columns)
-        for name, dtype, dim in self._columns:
-            if dtype not in DTYPES or dim < 1:
-                raise ValueError(f"column {name} must have one of {', '.join(DTYPES)} at least once, got {dim} of {dtype}")
-        offsets, end = {}, KEY_BYTES
-        for number in sorted(range(len(self._columns)), key=lambda n: DTYPES.index(self._columns[n][1])):
-            offsets[number] = end
-            end += np.dtype(self._columns[number][1]).itemsize * self._columns[number][2]
-        self._offsets = [offsets[number] for number in range(len(self._columns))]
-        formats = [np.dtype((dtype, (dim,))) for _, dtype, dim in self._columns]
-        names, size = ["key", *map(str, range(len(self._columns)))], -(-end // 8) * 8
-        self._dtype = np.dtype(
-            {"names": names, "formats": [np.dtype(np.uint64), *formats], "offsets": [0, *self._offsets], "itemsize": size}
-        )
+        self._fields = RecordFields(columns)
         self._numbers: dict[int, int] = {}
         self._records: dict[int, Record] = {}
         self._free: list[int] = []
@@ -82,7 +68,7 @@ class DictRows:
             self._free.append(self._end)
             self._end += 1
         row = self._numbers[key] = self._free.pop()
-        record = self._records[row] = np.zeros(1, self._dtype)
+        record = self._records[row] = np.zeros(1, self._fields.dtype)
         record["key"] = key
         self._change(key)
 
@@ -108,21 +94,16 @@ class DictRows:
 
     def gather_into(self, rows: NDArray[np.uint32], arguments: Arguments) -> None:
         """See Rows."""
-        for number, (name, dtype, dim) in enumerate(self._columns):
+        for number, (name, _, _) in enumerate(self._fields.columns):
             if name in arguments:
-                given = arguments[name]
-                if given.nbytes != len(given) * np.dtype(dtype).itemsize * dim:
-                    raise TypeError(f"input {name} does not match its column")
-                if len(rows) > len(given):
-                    raise ValueError(f"the arguments have {len(given)} rows, got {len(rows)}")
-                out = given.view(dtype).reshape(len(given), dim)
+                out = self._fields.inputs(number, arguments[name], len(rows))
                 self.gather(rows, [number], [out])
                 out[len(rows) :] = 0
 
     def gather(self, rows: NDArray[np.uint32], columns: Sequence[int], outs: Sequence[NDArray[Any]]) -> None:
         """See Rows."""
         found = list(self._found(rows))
-        for column, out in zip(columns, self._fitting(columns, outs, len(found)), strict=True):
+        for column, out in zip(columns, self._fields.fitting(columns, outs, len(found)), strict=True):
             for values, record in zip(out, found, strict=False):
                 values[:] = 0 if record is None else record[str(column)][0]
 
@@ -142,8 +123,8 @@ class DictRows:
     ) -> None:
         """See Rows."""
         found = list(self._found(rows))
-        given = self._fitting(columns, values, len(found))
-        sums, floors = self._counters(added, amounts, len(found)), self._counters(raised, least, len(found))
+        given = self._fields.fitting(columns, values, len(found))
+        sums, floors = (self._fields.counters(*of, len(found)) for of in ((added, amounts), (raised, least)))
         for i, record in enumerate(found):
             if record is None:
                 continue
@@ -151,9 +132,9 @@ class DictRows:
             for column, new in zip(columns, given, strict=True):
                 record[str(column)] = new[i]
             for column, amount in sums:
-                record[str(column)] = min(int(record[str(column)][0, 0]) + amount[i], MOST_COUNTED)
+                record[str(column)] = min(int(record[str(column)][0, 0]) + int(amount[i]), MOST_COUNTED)
             for column, bound in floors:
-                record[str(column)] = max(int(record[str(column)][0, 0]), bound[i])
+                record[str(column)] = max(int(record[str(column)][0, 0]), int(bound[i]))
 
     def keys(self, slice_begin: int = 0, slice_end: int = NUM_SLICES) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
         """See Rows."""
@@ -187,7 +168,7 @@ class DictRows:
 
     def take(self, outs: NDArray[np.uint8]) -> int:
         """See Rows."""
-        self._check_records(outs)
+        self._fields.check(outs)
         taken = 0
         while self._pending and taken < len(outs):
             key, record = self._pending.popitem()
@@ -206,8 +187,8 @@ class DictRows:
 
     def put(self, records: NDArray[np.uint8]) -> None:
         """See Rows."""
-        self._check_records(records)
-        whole = np.ascontiguousarray(records).view(self._dtype)[:, 0]
+        self._fields.check(records)
+        whole = self._fields.of(np.ascontiguousarray(records))
         rows, _ = self.insert(np.ascontiguousarray(whole["key"]))
         for i, row in enumerate(rows.tolist()):
             self._note(int(whole["key"][i]))
@@ -216,7 +197,7 @@ class DictRows:
     @property
     def layout(self) -> list[tuple[str, str, int, int]]:
         """See Rows."""
-        return [(*column, offset) for column, offset in zip(self._columns, self._offsets, strict=True)]
+        return self._fields.layout
 
     @property
     def kept_bytes(self) -> int:
@@ -231,7 +212,7 @@ class DictRows:
     @property
     def row_bytes(self) -> int:
         """See Rows."""
-        return self._dtype.itemsize
+        return self._fields.row_bytes
 
     @property
     def memory_bytes(self) -> int:
@@ -255,39 +236,6 @@ class DictRows:
                 raise IndexError(f"row {row} does not exist")
             yield self._records.get(row)
 
-    def _fitting(self, columns: Sequence[int], arrays: Sequence[NDArray[Any]], n: int) -> list[NDArray[Any]]:
-        """Return arrays of columns as [n or more, dim], in the same memory."""
-        if len(columns) != len(arrays):
-            raise ValueError(f"expected one array for each of {len(columns)} columns, got {len(arrays)}")
-        fitting = []
-        for column, given in zip(columns, map(np.asarray, arrays), strict=True):
-            name, dtype, dim = self._column(column)
-            if given.dtype != dtype:
-                raise TypeError(f"{name} must be {dtype}[{n}, {dim}], got {given.dtype}{list(given.shape)}")
-            whole = given[:, np.newaxis] if given.ndim == 1 and dim == 1 else given
-            if whole.ndim != 2 or len(whole) < n or whole.shape[1] != dim:
-                raise ValueError(f"{name} must be {dtype}[{n}, {dim}], got {given.dtype}{list(given.shape)}")
-            fitting.append(whole)
-        return fitting
-
-    def _counters(
-        self, columns: Sequence[int], values: Sequence[int | NDArray[np.uint32]], n: int
-    ) -> list[tuple[int, list[int]]]:
-        """Return counters, and what each row's is changed by."""
-        for name, dtype, dim in map(self._column, columns):
-            if (dtype, dim) != ("uint32", 1):
-                raise TypeError(f"column {name} must be uint32 of dim 1 to be counted in")
-        return [(column, np.broadcast_to(value, n).tolist()) for column, value in zip(columns, values, strict=True)]
-
-    def _column(self, number: int) -> tuple[str, str, int]:
-        if not 0 <= number < len(self._columns):
-            raise IndexError(f"column {number} does not exist, there are {len(self._columns)}")
-        return self._columns[number]
-
-    def _check_records(self, records: NDArray[np.uint8]) -> None:
-        if records.ndim != 2 or records.shape[1] != self.row_bytes:
-            raise ValueError(f"records must be uint8[n, {self.row_bytes}], got {records.dtype}{list(records.shape)}")
-
 
 def listed(values: NDArray[Any], name: str, dtype: type[np.generic]) -> list[int]:
     """Return the values of an array as integers.
@@ -296,9 +244,6 @@ def listed(values: NDArray[Any], name: str, dtype: type[np.generic]) -> list[int
         TypeError: it is of another dtype.
         ValueError: it does not have exactly one dimension.
     """
-    if values.dtype != dtype:
-        raise TypeError(f"{name} must be a C-contiguous array {np.dtype(dtype)}[n], got {values.dtype}{list(values.shape)}")
-    if values.ndim != 1 or not values.flags.c_contiguous:
-        raise ValueError(f"{name} must be a C-contiguous array {np.dtype(dtype)}[n], got {values.dtype}{list(values.shape)}")
+    check_listed(values, name, dtype)
     found: list[int] = values.tolist()
     return found

@@ -43,8 +43,13 @@ ScoreStep = Callable[[Mapping[str, Any], Inputs, Offered | None], Said]
 
 @functools.lru_cache(maxsize=KEPT)
 def learn_step(algorithm: Algorithm, pieces: tuple[DensePiece, ...] = ()) -> Step:
-    """Return the jitted training step: the gradients of the weighted sum of losses, and the predictions before it, of one that
-    learns without labels what metrics measure.
+    """Return the training step, jitted; see step_of."""
+    return jax.jit(step_of(algorithm, pieces))
+
+
+def step_of(algorithm: Algorithm, pieces: tuple[DensePiece, ...] = ()) -> Step:
+    """Return the training step: the gradients of the weighted sum of losses, and the predictions before it, of one that learns
+    without labels what metrics measure.
 
     No gradient flows into what operators offer.
 
@@ -67,7 +72,7 @@ def learn_step(algorithm: Algorithm, pieces: tuple[DensePiece, ...] = ()) -> Ste
         dense = {name: gradients.pop(name) / examples for name in names}
         return Learned(gradients, cut(pieces, dense), goal.predictions(scores))
 
-    return jax.jit(step)
+    return step
 
 
 @functools.lru_cache(maxsize=KEPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from ...ps.compiled.row_programs import row_programs
 from ...ps.messages import Pulled, Push, Touched
 from ...ps.moments import Moments, merged
 from ..recipe import Recipe
-from .step import Learned, inputs_of, learn_step, random_of
+from .on_device import step_for
+from .step import Learned, inputs_of, random_of
 
 Done = Callable[[Batch, NDArray[np.float32]], None]
 
@@ -58,7 +59,8 @@ class Worker:
         self._number = number
         self._client = client
         learns = recipe.algorithm.learns
-        self._step = learn_step(recipe.algorithm, recipe.dense.cut)
+        self._step = step_for(recipe)
+        self._rows_on_device = recipe.place is not None and recipe.place.rows
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
         self._dense_returned = recipe.dense.pulled
         self._seed = recipe.dense.seed if learns.random else None
@@ -176,7 +178,9 @@ class Worker:
         return self._step(parameters, inputs_of(batch, dense, random), offered)
 
     def _push(self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned) -> Handle[object]:
-        gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
+        gradients: Any = learned.gradients  # which stay where the rows are
+        if not self._rows_on_device:
+            gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
         positives = int(np.count_nonzero(batch.label[0, : batch.examples] > 0))
         counts, examples = batch.counts, batch.examples
         if self._late:  # a clicked example was counted when it was shown

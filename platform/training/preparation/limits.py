@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...errors import StatementError
 from ...input.side.writing import VECTORS
+from ..devices import check_device
 from ..parallelism import places_of
 from ..plan import Plan
 from ..settings_checks import check_given
@@ -21,6 +22,7 @@ def check(given: Preparation) -> Preparation:
     strategy_of(algorithm).check(plan, given.recipe, given.columns, given.parent, given.tasks)
     if given.resumed is None:
         check_given(plan, algorithm, given.columns, None if given.parent is None else given.parent.manifest)
+    check_device(plan, algorithm, any(programs.lives for programs in given.recipe.programs[:1]), given.tasks)
     places = None if given.resumed is not None else places_of(plan.settings, given.tasks, algorithm.serves)
     if given.tasks is not None:
         check_encryption(plan)

@@ -35,6 +35,7 @@ from ...ps.watermarks import Watermarks
 from ...reserved import INTERCEPT_NUMBER
 from ...trees.tree import TREE_NUMBER, NodeRows, Tree
 from ..clauses.label import LABEL
+from ..devices import dense_device, device_tables
 from ..plan import Plan
 from ..recipe import Recipe
 from .candidates import load_candidates, load_trials, save_candidates
@@ -50,8 +51,10 @@ MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort
 def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
     """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
     names = columns.slot_names
-    tables = tables_of(recipe.programs, native_rows)
-    shard = Shard(tables, recipe.dense.part(number, num_shards), lambda slot: names.get(slot, str(slot)))
+    tables = tables_of(recipe.programs, native_rows, device_tables(recipe.place))
+    shard = Shard(
+        tables, recipe.dense.part(number, num_shards, dense_device(recipe.place)), lambda slot: names.get(slot, str(slot))
+    )
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
         shard.moments = no_moments(len(columns.scaled))

@@ -1,0 +1,37 @@
+"""The training step on a device: a batch goes there at once, and what is learned comes back at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from ....algorithms.base import Algorithm, Inputs
+from ...input.offered import Offered
+from ...ps.pieces import DensePiece
+from ..devices import Place
+from ..recipe import Recipe
+from .step import KEPT, Learned, Step, learn_step, step_of
+
+
+def step_for(recipe: Recipe) -> Step:
+    """Return the training step of a recipe, where it places it."""
+    if recipe.place is None:
+        return learn_step(recipe.algorithm, recipe.dense.cut)
+    return placed_step(recipe.algorithm, recipe.dense.cut, recipe.place)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def placed_step(algorithm: Algorithm, pieces: tuple[DensePiece, ...], place: Place) -> Step:
+    """Return the training step on a device. Gradients stay there where the rows are there; all else is in this process."""
+    step, device = place.compiled(step_of(algorithm, pieces)), place.found
+
+    def run(parameters: Mapping[str, Any], inputs: Inputs, offered: Offered | None) -> Learned:
+        learned: Learned = step(*jax.device_put((parameters, inputs, offered), device))
+        if place.rows:
+            return learned._replace(predictions=jax.device_get(learned.predictions))
+        return jax.device_get(learned)  # type: ignore[no-any-return]
+
+    return run
