@@ -103,7 +103,7 @@ CLAUSE_HELP = {
     "of ML.TRAINING_INFO; with BY, one more for each value of a column.",
     "TUNE": "Hyperparameter tuning: options of the algorithm written as `HPARAM_RANGE(low, high)` or "
     "`HPARAM_CANDIDATES(a, b)` are tried, and the best by a metric become the version's: see [tuning.md](tuning.md).",
-    "VALIDATE": "Hold-out rows, which are never learned from, and are scored after each pass: a share of them, "
+    "VALIDATE": "Hold-out rows, which are scored after each pass, and learned at the end (`WITH held_out`): a share of them, "
     "drawn by a hash of the row's place; `LAST` and a share, the last ones in the order of learning; or a query with "
     "the columns of the training's. "
     "With `patience`, the training stops early when its loss on these rows no longer falls, or its recall rises no more.",

@@ -121,6 +121,24 @@ class Draft(VersionFiles):
                     (link_tree if kept else Path.rename)(written.folder / name, self.folder / name)
             clear(self.saved)
 
+    def keep(self, number: int, kept: bool) -> None:
+        """Keep the version's rows as those of a pass in `best` alone.
+
+        Args:
+            kept: they are there already.
+        """
+        to = self.best(number).folder
+        with storing(self.folder):
+            if not kept:
+                clear(to)
+                to.mkdir(parents=True)
+            for name in ROWS:
+                if (self.folder / name).exists():
+                    if kept:
+                        clear(self.folder / name)
+                    else:
+                        (self.folder / name).rename(to / name)
+
     def clear_best(self, stays: Callable[[int], bool]) -> None:
         """Remove the rows of passes that cannot become the version's any more."""
         with storing(self.folder):

@@ -174,14 +174,14 @@ class Manifest:
         evaluate: EVALUATE EVERY ... ON ... BY, as `every`, `on` and `by`; None without.
         validate: VALIDATE ON ..., as `share`, `last` and `query`; None without.
         validation: the metrics of the rows held out, after the last pass, or the best where patience keeps it; best_pass: its
-            number, from 0. rounds: of a training that made its tree anew.
+            number, from 0. held_out: how those rows were learned then, all or rest; None: not. rounds: of a training that
+            makes its tree anew, or is about to learn the rows held out.
         trials: what TUNE tried before, as ML.TRIAL_INFO shows it.
         release: the condition of RELEASE WHEN, as written; evaluation: the metrics over all windows of its training.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
         base_rate: mean label of all examples so far, for the information of features.
         input: how the splits are read; batch_size, passes, shards, workers: with what; expected: examples in all, if known.
-        epoch: of the driver that trains it; RESUME counts on.
-        once: the names under which it and its ancestors learned (WITH once), its own last.
+        epoch: of the driver that trains it; RESUME counts on. once: the names under which it and its ancestors learned.
         files: the files of its data, with their checksums; None before it is committed.
         environment: versions of packages and what else the bits of a training depend on beside its rows.
         requires: what a reader must know beside this format, by name; docs/format.md has them.
@@ -189,7 +189,7 @@ class Manifest:
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
         stream: what it learns from is a stream, of this name, whose splits are in the version's log of segments.
         position: how far it and its ancestors have learned from each stream, by its name.
-        publish: PUBLISH EVERY, as `seconds` and `examples`; None of a training that ended by itself. retain: RETAIN LAST.
+        publish: PUBLISH EVERY, as `seconds` and `examples`; None: it ended by itself. retain: RETAIN LAST.
     """
 
     model: str = ""
@@ -232,6 +232,7 @@ class Manifest:
     evaluate: Mapping[str, Any] | None = None
     validate: Mapping[str, Any] | None = None
     validation: Mapping[str, float | None] = field(default_factory=dict)
+    held_out: str | None = None
     best_pass: int | None = None
     rounds: tuple[RoundEntry, ...] = field(default=(), metadata=many(RoundEntry))
     trials: tuple[Any, ...] = ()
@@ -339,10 +340,8 @@ def read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
         found = int(values["format"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise ModelError(
-            f"{path} is damaged: a JSON object with a format number was expected ({error}). "
-            "Restore it from a backup, or drop the model."
-        ) from error
+        message = f"{path} is damaged: a JSON object with a format number was expected ({error})."
+        raise ModelError(f"{message} Restore it from a backup, or drop the model.") from error
     if found > FORMAT:
         raise NewerFormatError(
             f"{path} has format {found}; this xpsql reads up to format {FORMAT}. Install an xpsql that reads format {found}."

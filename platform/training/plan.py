@@ -23,9 +23,10 @@ from .metrics.validate import Validate
 from .resident.publish import Publish
 
 OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC = (
-    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync")
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, HELD_OUT = (
+    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync", "held_out")
 )
+ALL, REST, NONE = "all", "rest", "none"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,13 @@ class Settings:
         "the training stops; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
+    )
+    held_out: str | None = option(
+        None,
+        "what is learned of a share of VALIDATE once it has judged: all rows anew, in as many passes as were best; the rest, "
+        "those held out, in one pass from the best one on; or none; by default all, rest where the first pass was the best, "
+        "and none by tdm",
+        choices=(ALL, REST, NONE),
     )
     workers: int | None = option(
         None,

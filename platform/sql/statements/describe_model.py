@@ -97,7 +97,9 @@ def gate(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
         by = f" BY {evaluate['by']}" if evaluate["by"] else ""
         yield "evaluate", f"EVERY {evaluate['every']} BATCHES ON {evaluate['on']} BATCHES{by}"
     yield "validate", Validate(**manifest.validate).text if manifest.validate is not None else None
-    for number, one in enumerate(manifest.rounds, 1):
+    if manifest.held_out is not None:
+        yield "held out", f"{manifest.held_out}: learned after they had judged, so metrics are those before"
+    for number, one in enumerate(manifest.rounds if manifest.files is not None else (), 1):
         kept = ", kept" if one.best_pass == manifest.best_pass else ""
         yield f"round {number}", f"recall {one.recall:.6g} after pass {one.best_pass + 1}{kept}"
     yield "release when", manifest.release

@@ -17,7 +17,7 @@ from ...input.row_counts import RowCounts, count, left_by
 from ...input.splits import is_empty
 from ...input.taken import Taking
 from ..metrics.validate import Validate
-from ..plan import PATIENCE, VALIDATE, Plan
+from ..plan import HELD_OUT, NONE, PATIENCE, VALIDATE, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 
@@ -29,6 +29,7 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         StatementError: names the clause or option.
     """
     settings, name = plan.settings, plan.algorithm.name
+    check_held_out(plan, algorithm)
     if plan.validate is None:
         if settings.patience is not None:
             message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
@@ -57,6 +58,25 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
             f"{VALIDATE} compares predictions with what was so, and {name} {what}. Leave it out, and measure by ML.EVALUATE.",
             subject=VALIDATE,
         )
+
+
+def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse what is to be learned of rows held out where there are none of the query's, or where it cannot be.
+
+    Raises:
+        StatementError: says why.
+    """
+    how, name = plan.settings.held_out, plan.algorithm.name
+    if how is None or (how == NONE and plan.validate is not None):
+        return
+    if plan.validate is None or plan.validate.share is None:
+        message = f"{HELD_OUT} = '{how}' is of a share of the query's rows. Add VALIDATE ON LAST 0.1, or leave it out."
+        if plan.validate is not None:
+            message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
+        raise StatementError(message, subject=HELD_OUT)
+    if algorithm.tree is not None:
+        message = f"{HELD_OUT} = '{how}': the tree of {name} has the items of the rows that it learned. Leave it out."
+        raise StatementError(message, subject=HELD_OUT)
 
 
 def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: RowCounts) -> tuple[HeldOut, RowCounts]:

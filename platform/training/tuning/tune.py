@@ -31,7 +31,7 @@ from ...progress import SilentReporter
 from ...quoting import quoted
 from ..checkpoints.begins import Beginning, PausedError
 from ..metrics.labels import divided
-from ..plan import Plan, Use
+from ..plan import NONE, Plan, Use
 from ..start import train
 from .space import HIGHER, TUNE, Tune
 
@@ -187,7 +187,10 @@ class Judging:
         folder = self._folder / str(self._trained)
         counts = any(use.name == "safety" for use in self._plan.operators)  # what it refuses, of all candidates together
         pauses = self._together and not counts and (share == 1 or self._engine.tasks is None)
-        plan = replace(self._plan, model="trial", release=None, replace=False)
+        how = None if self._plan.validate is None else NONE  # the version alone learns rows that were held out
+        plan = replace(
+            self._plan, model="trial", release=None, replace=False, settings=replace(self._plan.settings, held_out=how)
+        )
         if pauses:
             plan = replace(plan, pause=share, begins=self.begins(group))
         elif share < 1:
