@@ -77,9 +77,7 @@ class Supervised(NamedTuple):
 
     def through(self, change: Guard) -> Supervised:
         """Return the same with its functions of parameters and inputs changed."""
-        return self._replace(
-            scores=change(self.scores), objective=None if self.objective is None else change(self.objective)
-        )
+        return self._replace(scores=change(self.scores), objective=None if self.objective is None else change(self.objective))
 
     def with_loss(self, loss: Loss) -> Supervised:
         """Return the same with another loss."""

@@ -128,6 +128,25 @@ class Draft(VersionFiles):
             sync_tree(written.folder)
             sync_names(written.folder.parent, self.folder)
 
+    def keep(self, number: int, kept: bool) -> None:
+        """Keep the version's rows as those of a pass in `best` alone.
+
+        Args:
+            kept: they are there already.
+        """
+        to = self.best(number).folder
+        with storing(self.folder):
+            if not kept:
+                clear(to)
+                to.mkdir(parents=True)
+            for name in ROWS:
+                if (self.folder / name).exists():
+                    if kept:
+                        clear(self.folder / name)
+                    else:
+                        (self.folder / name).rename(to / name)
+        self.make_durable(self.best(number))
+
     def clear_best(self, stays: Callable[[int], bool]) -> None:
         """Remove the rows of passes that cannot become the version's any more."""
         with storing(self.folder):

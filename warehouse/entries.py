@@ -225,7 +225,8 @@ class LearnedEntry:
         examples: learned from by this version, all passes; `examples_total` adds its ancestors'.
         rows: how many keys have rows, in the first table.
         base_rate: mean label of all examples so far, for the information of features.
-        best_pass: the number of the pass that VALIDATE keeps, from 0. rounds: of a training that made its tree anew.
+        best_pass: the number of the pass that VALIDATE keeps, from 0. held_out: how VALIDATE's rows were learned then, all or
+            rest; None: not. rounds: of a training that made its tree anew, or is about to learn the rows held out.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
     """
 
@@ -234,5 +235,6 @@ class LearnedEntry:
     rows: int = 0
     base_rate: float | None = None
     best_pass: int | None = None
+    held_out: str | None = None
     rounds: tuple[RoundEntry, ...] = field(default=(), metadata=many(RoundEntry))
     calibration: tuple[tuple[float, float, int], ...] = ()

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...warehouse.version import Version
-from ..engines.base import Engine, staged
+from ..engines.base import Engine, Staged, staged
 from ..errors import DataError
 from ..input.columns import Classes, columns_from
 from ..input.encode import class_numbers, groups_of, require_known
@@ -79,6 +79,7 @@ class Evaluation:
         Raises:
             DataError: a label is NULL, or of a classifier and not 0 or 1.
         """
+        self._tell_learned(reporter)
         if not self._label:
             request, algorithm = self.request(folder), algorithm_of(self._version.manifest)
             return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
@@ -86,6 +87,17 @@ class Evaluation:
         for sample in self.samples("ML.EVALUATE", folder, reporter):
             metrics.add(*sample)
         return pa.Table.from_pylist([{"label": label, **row} for label, row in metrics.by_label().items()], self.schema)
+
+    def _tell_learned(self, reporter: Reporter) -> None:
+        """Say that the version learned rows that it had held out, where these are among the rows of the query."""
+        manifest = self._version.manifest
+        if manifest.learned.held_out is None or isinstance(self._found, Staged):
+            return
+        if not {*manifest.splits}.isdisjoint(self._found.splits()):
+            reporter.note(
+                f"Version {manifest.version} has learned rows of these files, at last those that VALIDATE held out (held_out = "
+                f"'{manifest.learned.held_out}'): of new rows it knows less. What they said before is in SHOW VERSIONS."
+            )
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from .metrics.labels import flat
 from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
 from .monitor import Monitor
+from .plan import ALL, HELD_OUT
 from .prepared import Prepared
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
@@ -38,34 +39,66 @@ ENOUGH_EXAMPLES = 10_000
 MUCH_WORSE = 1.2
 
 
-def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monitor, models: Models) -> str | None:
-    """Commit a version whose rows are written; the release condition compares it with the version that is served at that
-    moment.
+class Learned(NamedTuple):
+    """What a version learned of the rows held out.
+
+    Attributes:
+        how: as the statement says it.
+        examples: of the whole version.
+        monitor: of that part.
+    """
+
+    how: str
+    examples: int
+    monitor: Monitor
+
+
+def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Models) -> str | None:
+    """Compare what a training came to with its condition of release, and with the version that is served at that moment.
 
     Returns:
-        Why the release gate holds the version, in a sentence; None where it is ready.
+        Why the release gate holds the version, in words; None where it does not.
+    """
+    plan = prepared.plan
+    evaluate, release = plan.clause(EVALUATE), plan.clause(RELEASE)
+    if release is None:
+        return None
+    evaluation = evaluation_of(monitor, held) if evaluate is not None else {}
+    known = judged(evaluation or evaluation_of(monitor, held), validation_of(monitor), prepared.columns.labels)
+    failing = release.failing(known, metrics_served(models, plan.model))
+    if failing and evaluate is not None and not evaluation.get("examples"):
+        failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
+    return failing and f"RELEASE WHEN {release.text} is false, {failing}."
+
+
+def conclude(
+    prepared: Prepared,
+    draft: Draft,
+    held: SavedShards,
+    monitor: Monitor,
+    models: Models,
+    rest: Learned | None,
+    failing: str | None,
+) -> None:
+    """Commit a version whose rows are written.
+
+    Args:
+        rest: what it learned of rows that were held out, after `monitor` had measured them.
+        failing: why the release gate holds it; None where it is ready.
     """
     plan, columns = prepared.plan, prepared.columns
-    evaluate, release = plan.clause(EVALUATE), plan.clause(RELEASE)
     metrics = monitor.metrics.first
     one = one_label(prepared, metrics)
     learned = nothing_learned(prepared, held, metrics) if one is None else None
-    for note in (one, learned, worse_than_mean(prepared, metrics), passed_over(prepared, draft)):
+    for note in (one, learned, worse_than_mean(prepared, metrics), passed_over(prepared, draft), told_of(rest)):
         if note is not None:
             monitor.note(note)
-    evaluation = evaluation_of(monitor, held) if evaluate is not None else {}
     validations, kept = monitor.validations, monitor.validations.kept
     if prepared.parent is None:
         passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
         for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
             monitor.note(note)
-    validation = {} if kept is None else flat(validations.by_label(kept))
-    failing = None
-    if release is not None:
-        known = judged(evaluation or evaluation_of(monitor, held), validation, columns.labels)
-        failing = release.failing(known, metrics_served(models, plan.model))
-        if failing and evaluate is not None and not evaluation.get("examples"):
-            failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
+    examples = monitor.passes.examples if kept is None else kept.examples
     segment = prepared.segment
     sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
@@ -74,27 +107,43 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
             slots=slot_entries(columns),
             dense=dense_entries(prepared.recipe),
             metrics=monitor.metrics.as_dict(),
-            evaluation=evaluation,
-            validation=validation,
+            evaluation=evaluation_of(monitor, held) if plan.clause(EVALUATE) is not None else {},
+            validation=validation_of(monitor),
             statistics=statistics_of(prepared, held),
             stream=dataclasses.replace(draft.manifest.stream, position=position_of(prepared)),
             sources=sources,
         ).having_learned(
-            examples=monitor.passes.examples if kept is None else kept.examples,
+            examples=examples if rest is None else rest.examples,
+            held_out=None if rest is None else rest.how,
             rows=held.saved.rows,
             best_pass=None if kept is None else kept.pass_number,
             rounds=() if not prepared.rebuilds else validations.rounds(),
             calibration=metrics.calibration(CALIBRATION_PARTS),
-            base_rate=base_rate(monitor, prepared),
+            base_rate=base_rate(monitors_of(monitor, rest), prepared),
         ),
         "ready" if failing is None else "held",
     )
-    if failing is not None and release is not None:
-        gate = f"RELEASE WHEN {release.text} is false"
-        return f"Version {draft.number} of model {plan.model} is held, not served: {gate}, {failing}."
-    if (why := models.passed_over(plan.model, draft.number)) is not None:
+    if failing is None and (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
-    return None
+
+
+def validation_of(monitor: Monitor) -> dict[str, float | None]:
+    """Return the metrics of the rows held out, before they were learned."""
+    kept = monitor.validations.kept
+    return {} if kept is None else flat(monitor.validations.by_label(kept))
+
+
+def told_of(rest: Learned | None) -> str | None:
+    """Say that rows held out were learned; None where they were not."""
+    if rest is None:
+        return None
+    what = "All rows were learned anew" if rest.how == ALL else "The rows held out were learned, too, in one pass"
+    return f"{what}, after they had judged ({HELD_OUT} = '{rest.how}'): the version's metrics are those before."
+
+
+def held_back(model: str, number: int, failing: str) -> str:
+    """Return why a version is held, in a sentence."""
+    return f"Version {number} of model {model} is held, not served: {failing}"
 
 
 def by_hand(model: str, number: int) -> str:
@@ -187,14 +236,24 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     )
 
 
-def base_rate(monitor: Monitor, prepared: Prepared) -> float:
+def monitors_of(monitor: Monitor, rest: Learned | None) -> list[Monitor]:
+    """Return the monitors of the parts of a training that are in its version."""
+    if rest is None:
+        return [monitor]
+    return [rest.monitor] if rest.how == ALL else [monitor, rest.monitor]
+
+
+def base_rate(monitors: Sequence[Monitor], prepared: Prepared) -> float:
     """Return the mean label of all examples so far, the parent's included."""
     parent, late = prepared.parent, prepared.recipe.algorithm.late
-    first = monitor.metrics.first
-    passes = 1.0 if prepared.counts_by_pass else monitor.passes.examples / max(first.examples, 1)
     rate = (parent.manifest.learned.base_rate or 0.0) if parent else 0.0
     before = shown(parent.manifest.learned.examples_total, rate, late) if parent else 0.0
-    return (before * rate + passes * first.label_sum) / max(before + passes * first.shown, 1)
+    labels, count = before * rate, before
+    for monitor in monitors:
+        first = monitor.metrics.first
+        passes = 1.0 if prepared.counts_by_pass else monitor.passes.examples / max(first.examples, 1)
+        labels, count = labels + passes * first.label_sum, count + passes * first.shown
+    return labels / max(count, 1)
 
 
 def statistics_of(prepared: Prepared, held: SavedShards) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
+from ..input.holdout import HeldOut
 from ..input.streams.base import StreamQuery
 from ..ps.compiled.table_programs import Programs
 from .clauses.evaluate import EVALUATE
@@ -24,10 +25,11 @@ from .clauses.weight import WEIGHT
 from .clauses.weight import shown as weight_rows
 from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_bytes
+from .held_rows import usual
 from .metrics.remarks import SlotCounts, remarks, seen_at_first
 from .metrics.windows import Schedule, without_windows
 from .parallelism import Places, passes_of
-from .plan import Plan
+from .plan import ALL, NONE, REST, Plan
 from .preparation.base import Mode, Preparation
 from .preparation.stages import checked, prepared
 from .prepared import Prepared
@@ -174,6 +176,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
         *compact_rows(plan, compact),
         *evaluation_rows(prepared.schedule),
         *([("validation", f"{validate.text}, after each pass")] if validate is not None else []),
+        *held_rows_of(prepared, seconds),
         *place_rows(places, plan),
         ("passes", passes_text(plan, algorithm, prepared.counts.total)),
     ]
@@ -199,6 +202,26 @@ def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
         return "by the number of rows"
     passes = passes_of(plan, algorithm, rows or 1)
     return f"{passes} (chosen for {rows:,} rows)" if by_rows else str(passes)
+
+
+def held_rows_of(prepared: Prepared, seconds: float) -> list[tuple[str, str]]:
+    """Say how the rows held out are learned at the end, and how long that takes at most."""
+    plan, scan = prepared.plan, prepared.scan
+    if not isinstance(scan, HeldOut) or plan.clause(VALIDATE) is None:
+        return []
+    how, total, learned = plan.settings.held_out, sum(scan.rows), max(prepared.counts.total, 1)
+    again = f"about {seconds * total / learned:.2f} s more at most"
+    rest = f"about {seconds / prepared.passes * (total - learned) / learned:.2f} s more"
+    texts = {
+        ALL: f"all {total:,} rows are learned anew once they have judged, in as many passes as were best: {again}",
+        REST: f"learned once they have judged, in one pass from the best one on: {rest}",
+        NONE: "not learned",
+    }
+    if how is None:
+        others = {usual(prepared.recipe.algorithm, gained) for gained in (False, True)[: prepared.passes]}
+        how = " or, where more passes gained, ".join(texts[one] for one in (REST, ALL, NONE) if one in others)
+        return [("rows held out", how)]
+    return [("rows held out", texts[how])]
 
 
 def process_rows(engine: Engine, cost: Cost) -> list[tuple[str, str]]:

@@ -23,9 +23,11 @@ from .clauses.weight import BY_AGE, WEIGHT
 
 R = TypeVar("R")
 V = TypeVar("V")
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON = (
-    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on")
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT = (
+    Subject("WITH", option=name)
+    for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on", "held_out")
 )
+ALL, REST, NONE = "all", "rest", "none"
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,13 @@ class Settings:
         "the training stops; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
+    )
+    held_out: str | None = option(
+        None,
+        "what is learned of a share of VALIDATE once it has judged: all rows anew, in as many passes as were best; the rest, "
+        "those held out, in one pass from the best one on; or none; by default all, rest where the first pass was the best, "
+        "and none by tdm",
+        choices=(ALL, REST, NONE),
     )
     workers: int | None = option(
         None,

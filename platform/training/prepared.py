@@ -44,7 +44,8 @@ class ValidationRows(NamedTuple):
 
 
 class Round(NamedTuple):
-    """A round of training and rebuilding after the first one, in which the tree of the items is another one.
+    """A round of training and rebuilding after the first one, in which the tree of the items is another one; or the pass over
+    rows that were held out.
 
     Attributes:
         first_pass: the number of its first pass.
@@ -179,7 +180,8 @@ class Prepared(TrainingInput):
     def source(self, epoch: int) -> Source:
         """Return the input, batch by batch, for pushes of an epoch."""
         columns, ladders = self.columns.learned, self.recipe.ladders
-        before = self.parent.manifest.learned.examples_total if self.parent else 0
+        begun = self.parent if self.first_pass else self.begins
+        before = begun.manifest.learned.examples_total if begun else 0
         return Source(self.scan, self.splits, self.encoder, columns, self.batch_size, ladders, epoch, before)
 
     def reading(self, source: Source, deal: Deal, clocks: Clocks, threads: int) -> Ahead[Batch | End] | Abreast[Batch | End]:

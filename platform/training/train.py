@@ -18,16 +18,17 @@ from ..engines.tasks import Tasks
 from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
+from . import held_rows
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.vectors import VECTORS
 from .compiled import compilations, prepare_jax
-from .conclusion import by_hand, conclude, slot_entries, summary
+from .conclusion import by_hand, conclude, held_back, judge, slot_entries, summary
 from .environment import environment
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
-from .plan import Plan
+from .plan import NONE, Plan
 from .preparation.base import Mode, Preparation
 from .preparation.memory import check_memory
 from .preparation.stages import checked, prepared
@@ -35,6 +36,7 @@ from .prepared import Prepared
 from .recipe import Recipe, idle, planned, sums_of_scores
 from .record import clauses_entry, prepared_again, recorded, roles_entry
 from .row_files.rows import table_entries
+from .row_files.saved import SavedShards
 from .segment import Segment
 from .sources import sources_of
 from .strategies import strategy_of
@@ -149,10 +151,21 @@ def run(
     if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", training.num_examples)
-    ended = ""
+    ended, rest, strategy = "", None, strategy_of(recipe.algorithm)
+
+    def learn(given: Prepared, followed: Monitor) -> SavedShards:
+        with compilations(followed.compiled.add):
+            return strategy.learn(given, tasks, draft, followed)
+
     try:
-        with compilations(monitor.compiled.add):
-            held = strategy_of(recipe.algorithm).learn(training, tasks, draft, monitor)
+        before = held_rows.resumed(training, draft, monitor)
+        held = learn(training, monitor) if before is None else before
+        how = held_rows.chosen(training, monitor.validations)
+        failing = judge(training, held, monitor, models) if before is None else None
+        if failing is None and how != NONE:
+            if before is None:
+                held_rows.keep(draft, held, monitor)
+            held, rest = held_rows.learn_rest(training, how, draft, monitor, reporter, learn)
         monitor.write(held.described, held.saved.weights)
         ended = f"{plan.model} v{draft.number}: {monitor.passes.examples:,} examples learned"
     except NumberError as error:
@@ -161,9 +174,10 @@ def run(
         raise NumberError(f"{error} OPERATORS (safety) refuses such updates.") from error
     finally:
         reporter.finish(ended)
-    failing = conclude(training, draft, held, monitor, models)
+    conclude(training, draft, held, monitor, models, rest, failing)
     if failing is not None:
-        raise TrainingError(f"{failing} Train again, or {by_hand(plan.model, draft.number)}.")
+        why = held_back(plan.model, draft.number, failing)
+        raise TrainingError(f"{why} Train again, or {by_hand(plan.model, draft.number)}.")
     return summary(draft.manifest)
 
 

@@ -81,7 +81,7 @@ def test_rows_that_are_held_out_do_not_count(session: xpsql.Session, days: str) 
 
 
 def test_the_last_rows_of_a_filter_are_held_out(session: xpsql.Session, days: str) -> None:
-    trained(session, "a", f"{days} WHERE day < 4", "VALIDATE ON LAST 0.25 WITH (batch_size = 100)")
+    trained(session, "a", f"{days} WHERE day < 4", "VALIDATE ON LAST 0.25 WITH (batch_size = 100, held_out = 'none')")
     manifest = session.models.version("a", 1).manifest
     assert manifest.learned.examples == 3 * ROWS
     assert manifest.sizes.examples == 3 * ROWS

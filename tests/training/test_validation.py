@@ -25,6 +25,7 @@ from xpsql.platform.training.monitor import Monitor
 
 ROWS, SPLIT_ROWS = 4000, 500
 TRAIN = "TRAIN OR REPLACE MODEL m USING {using} {clauses} WITH (batch_size = 50 {more}) AS {query}"
+TWO = ", workers = 2, shards = 2, held_out = 'none'"
 PASSES = "SELECT * FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY pass"
 
 
@@ -106,7 +107,7 @@ def test_every_row_is_learned_or_held_out_however_it_is_read(path: Path, share: 
 def test_rows_held_out_are_scored_by_the_weights_of_the_version_and_not_learned(
     session: xpsql.Session, path: Path, query: str, more: str
 ) -> None:
-    row = train(session, query, "VALIDATE ON LAST 0.2", more)
+    row = train(session, query, "VALIDATE ON LAST 0.2", f"{more}, held_out = 'none'")
     assert row["examples"] == ROWS * 0.8 * (2 if "passes" in more else 1)
     last = rows(session, PASSES)[-1]
     of_last = f"SELECT * EXCEPT (id) FROM parquet.`{path}` WHERE id >= {ROWS * 0.8}"
@@ -122,7 +123,7 @@ def test_rows_held_out_are_scored_by_the_weights_of_the_version_and_not_learned(
 
 @pytest.mark.parametrize("using", ["fm (dim = 3)", "xnn (dim = 3, hidden = (4))"])
 def test_networks_are_validated_by_all_of_their_weights(session: xpsql.Session, path: Path, query: str, using: str) -> None:
-    train(session, query, "VALIDATE ON LAST 0.2", using=using)
+    train(session, query, "VALIDATE ON LAST 0.2", ", held_out = 'none'", using=using)
     (last,) = rows(session, PASSES)
     of_last = f"SELECT * EXCEPT (id) FROM parquet.`{path}` WHERE id >= {ROWS * 0.8}"
     (expected,) = rows(session, f"SELECT * FROM ML.EVALUATE(MODEL m, ({of_last}))")
@@ -141,7 +142,8 @@ def test_a_query_gives_the_rows_to_validate_on(session: xpsql.Session, path: Pat
 
 
 def test_a_training_stops_without_gain_and_keeps_the_best_pass(session: xpsql.Session, query: str) -> None:
-    row = train(session, query, "VALIDATE ON 0.2", ", workers = 1, passes = 12, patience = 2")
+    none = ", workers = 1, held_out = 'none'"
+    row = train(session, query, "VALIDATE ON 0.2", f"{none}, passes = 12, patience = 2")
     passes = rows(session, PASSES)
     losses = [line["logloss"] for line in passes]
     best = int(np.argmin(losses))
@@ -151,7 +153,7 @@ def test_a_training_stops_without_gain_and_keeps_the_best_pass(session: xpsql.Se
     (version,) = rows(session, "SHOW VERSIONS OF MODEL m")
     assert version["validation.logloss"] == losses[best]
     kept = rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key")
-    train(session, query, "VALIDATE ON 0.2", f", workers = 1, passes = {best + 1}")
+    train(session, query, "VALIDATE ON 0.2", f"{none}, passes = {best + 1}")
     assert rows(session, "SELECT * FROM ML.WEIGHTS(MODEL m) ORDER BY key") == kept
     folder = session.models.version("m").folder
     assert not (folder / "best").exists() or not [*(folder / "best").iterdir()]
@@ -167,7 +169,7 @@ def test_a_gate_judges_rows_held_out(session: xpsql.Session, query: str) -> None
 
 def test_a_training_on_tasks_validates_and_stops_as_one_here(on_tasks: xpsql.Session, query: str) -> None:
     for sync in ("bsp", "asp"):
-        train(on_tasks, query, "VALIDATE ON 0.2", f", workers = 2, shards = 2, sync = '{sync}', passes = 12, patience = 2")
+        train(on_tasks, query, "VALIDATE ON 0.2", f"{TWO}, sync = '{sync}', passes = 12, patience = 2")
         passes = rows(on_tasks, PASSES)
         best = int(np.argmin([line["logloss"] for line in passes]))
         assert len(passes) == best + 3 < 12

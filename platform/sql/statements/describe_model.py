@@ -96,7 +96,9 @@ def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
     for clause in CLAUSES:
         yield from clause.properties(manifest)
     learned = manifest.learned
-    for number, one in enumerate(learned.rounds, 1):
+    if learned.held_out is not None:
+        yield "held out", f"{learned.held_out}: learned after they had judged, so metrics are those before"
+    for number, one in enumerate(learned.rounds if manifest.files is not None else (), 1):
         kept = ", kept" if one.best_pass == learned.best_pass else ""
         yield f"round {number}", f"recall {one.recall:.6g} after pass {one.best_pass + 1}{kept}"
 

@@ -1,4 +1,4 @@
-"""VALIDATE: rows that are never learned from, and are scored after each pass."""
+"""VALIDATE: rows that are held out of learning and scored after each pass."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def shown(validate: Validate | None) -> Iterator[tuple[str, str | None]]:
 VALIDATE: Clause[Validate | None, Validate | None] = Clause(
     "VALIDATE",
     "ON {share | LAST share | (query)}",
-    "Hold-out rows, which are never learned from, and are scored after each pass: a share of them, "
+    "Hold-out rows, which are scored after each pass, and learned at the end (`WITH held_out`): a share of them, "
     "drawn by a hash of the row's place; `LAST` and a share, the last ones in the order of learning; or a query with "
     "the columns of the training's. "
     "With `patience`, the training stops early when its loss on these rows no longer falls, or its recall rises no more.",

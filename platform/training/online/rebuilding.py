@@ -30,7 +30,7 @@ from ..plan import Plan
 from ..prepared import Prepared, Round
 from ..recipe import Recipe
 from ..row_files.rows import dense_entries
-from ..row_files.saved import SavedShards
+from ..row_files.saved import KeptPass, SavedShards
 from .planting import leaf_vectors
 
 if TYPE_CHECKING:
@@ -95,14 +95,23 @@ def rebuilt(prepared: Prepared, draft: Draft, monitor: Monitor) -> Prepared:
     assert before.kept is not None
     kept = before.kept
     examples = next(one.examples for one in before.validated if one.pass_number == kept.pass_number)
+    begins = as_begun(prepared, draft, kept, examples)
+    made = replanted(tree, search.table, leaf_vectors(begins, search.table, tree.keys))
+    return dataclasses.replace(prepared, tree=made, round=Round(len(before.validated), begins))
+
+
+def as_begun(prepared: Prepared, draft: Draft, kept: KeptPass, examples: int) -> Version:
+    """Return a pass that is kept as a version, from which a training can begin.
+
+    Args:
+        examples: that it has learned.
+    """
     manifest = dataclasses.replace(
         draft.manifest,
         dense=dense_entries(prepared.recipe),
         statistics=statistics_of(prepared, kept.held),
     ).having_learned(rows=kept.held.saved.rows, examples_total=draft.manifest.learned.examples_total + examples)
-    begins = Version(draft.best(kept.pass_number).folder.absolute(), manifest, served=False)
-    made = replanted(tree, search.table, leaf_vectors(begins, search.table, tree.keys))
-    return dataclasses.replace(prepared, tree=made, round=Round(len(before.validated), begins))
+    return Version(draft.best(kept.pass_number).folder.absolute(), manifest, served=False)
 
 
 def starts(rounds: Sequence[RoundEntry]) -> list[int]:

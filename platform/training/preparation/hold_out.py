@@ -19,7 +19,7 @@ from ...input.taken import Taking
 from ..clauses.label import LABEL
 from ..clauses.transform import TRANSFORM
 from ..clauses.validate import VALIDATE, Validate
-from ..plan import PATIENCE, Plan
+from ..plan import HELD_OUT, NONE, PATIENCE, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 from .computed import schema_with, with_computed
@@ -32,6 +32,7 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         StatementError: names the clause or option.
     """
     settings, name, validate = plan.settings, plan.algorithm.name, plan.clause(VALIDATE)
+    check_held_out(plan, algorithm)
     if validate is None:
         if settings.patience is not None:
             message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
@@ -60,6 +61,25 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
             f"{VALIDATE} compares predictions with what was so, and {name} {what}. Leave it out, and measure by ML.EVALUATE.",
             subject=VALIDATE.subject,
         )
+
+
+def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse what is to be learned of rows held out where there are none of the query's, or where it cannot be.
+
+    Raises:
+        StatementError: says why.
+    """
+    how, name, validate = plan.settings.held_out, plan.algorithm.name, plan.clause(VALIDATE)
+    if how is None or (how == NONE and validate is not None):
+        return
+    if validate is None or validate.share is None:
+        message = f"{HELD_OUT} = '{how}' is of a share of the query's rows. Add VALIDATE ON LAST 0.1, or leave it out."
+        if validate is not None:
+            message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
+        raise StatementError(message, subject=HELD_OUT)
+    if algorithm.tree is not None:
+        message = f"{HELD_OUT} = '{how}': the tree of {name} has the items of the rows that it learned. Leave it out."
+        raise StatementError(message, subject=HELD_OUT)
 
 
 def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: RowCounts) -> tuple[HeldOut, RowCounts]:

@@ -17,7 +17,7 @@ from ...ps.shard import Shard
 from ...ps.snapshot import PIECE_BYTES, VERSIONS, Records, Snapshot
 from ..checkpoints.files import Link, OldShard, restore_candidates
 from ..clauses.evaluate import EVALUATE
-from ..conclusion import conclude
+from ..conclusion import conclude, held_back, judge
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe
@@ -98,7 +98,10 @@ class Publisher:
             self._keep(shards)
         self._range = saved
         monitor.write(described, saved.weights)
-        return conclude(prepared, draft, SavedShards(saved, described), monitor, models)
+        held = SavedShards(saved, described)
+        failing = judge(prepared, held, monitor, models)
+        conclude(prepared, draft, held, monitor, models, None, failing)
+        return None if failing is None else held_back(prepared.plan.model, draft.number, failing)
 
     def _taken(self, number: int, snapshot: Snapshot, prepared: Prepared, is_delta: bool) -> tuple[Shard, Gone]:
         """Return a separate shard with a snapshot's rows, and the keys of removed rows."""

@@ -35,7 +35,7 @@ from ..clauses.release import RELEASE
 from ..clauses.tune import HIGHER, TUNE, Tune
 from ..clauses.validate import VALIDATE
 from ..metrics.labels import divided
-from ..plan import Plan, Use
+from ..plan import NONE, Plan, Use
 from ..start import train
 from ..trial import Trial
 
@@ -194,7 +194,9 @@ class Judging:
         counts = any(use.name == "safety" for use in self._plan.operators)  # what it refuses, of all candidates together
         pauses = self._together and not counts and (share == 1 or self._engine.tasks is None)
         trial = Trial(pause=share, begins=self.begins(group)) if pauses else Trial(share if share < 1 else None)
-        plan = replace(self._plan, model="trial", replace=False).having(RELEASE, None)
+        how = None if self._plan.clause(VALIDATE) is None else NONE  # the version alone learns rows that were held out
+        settings = replace(self._plan.settings, held_out=how)
+        plan = replace(self._plan, model="trial", replace=False, settings=settings).having(RELEASE, None)
         label = next(iter(plan.clause(LABEL).columns), "")
         labels = [label, *(f"trial {n + 1} of {label}" for n in group[1:])] if group[1:] else []
         use = self._candidates[group[0]].algorithm
