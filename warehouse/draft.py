@@ -137,7 +137,7 @@ class Draft(VersionFiles):
     def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
         """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.
 
-        Sets version, status, times and `examples_total` in `manifest`, and gives the locks back.
+        Sets version, status, times and `examples_total` in `manifest`, whose `error` says why it is held; gives the locks back.
 
         Raises:
             ModelError: the disk is full or not writable; the version is not committed and can still be failed.
@@ -150,7 +150,8 @@ class Draft(VersionFiles):
             sync_names(self.folder, self.folder.parents[2])
         begun = self.manifest.examples_total
         total = begun + manifest.examples
-        self._end(dataclasses.replace(manifest, status=status, error=None, examples_total=total, files=files))
+        error = manifest.error if status == "held" else None
+        self._end(dataclasses.replace(manifest, status=status, error=error, examples_total=total, files=files))
         self._open = False  # the version exists, whatever happens to files that it makes obsolete
         try:
             clear_checkpoints(self.manifest, self.folder)

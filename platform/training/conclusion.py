@@ -78,6 +78,7 @@ def conclude(prepared: Prepared, draft: Draft, held: SavedShards, monitor: Monit
             base_rate=base_rate(monitor, prepared),
             statistics=statistics_of(prepared, held),
             position=position_of(prepared),
+            error=None if failing is None or plan.release is None else f"RELEASE WHEN {plan.release.text} is false: {failing}",
         ),
         "ready" if failing is None else "held",
     )
