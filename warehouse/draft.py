@@ -157,7 +157,7 @@ class Draft(VersionFiles):
     def commit(self, manifest: Manifest, status: Literal["ready", "held"] = "ready") -> None:
         """Make the version appear: its files are made durable, then its manifest is replaced, which is the one atomic step.
 
-        Sets version, status, times and `examples_total` in `manifest`, and gives the locks back.
+        Sets version, status, times and `examples_total` in `manifest`, whose `error` says why it is held; gives the locks back.
 
         Raises:
             ModelError: the disk is full or not writable; the version is not committed and can still be failed.
@@ -170,8 +170,9 @@ class Draft(VersionFiles):
             sync_names(self.folder, self.folder.parents[2])
         begun = self.manifest.learned.examples_total
         total = begun + manifest.learned.examples
+        error = manifest.error if status == "held" else None
         learned = manifest.having_learned(examples_total=total)
-        self._end(dataclasses.replace(learned, status=status, error=None, files=files))
+        self._end(dataclasses.replace(learned, status=status, error=error, files=files))
         self._open = False  # the version exists, whatever happens to files that it makes obsolete
         try:
             clear_checkpoints(self.manifest, self.folder)

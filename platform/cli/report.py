@@ -15,6 +15,7 @@ from ..training.clauses.release import RELEASE
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
+from ..training.metrics.measured import PROGRESSIVE, measured_on
 from .charts import auc_interval
 from .plots import Trained, charts
 
@@ -96,6 +97,8 @@ def facts(one: Trained) -> dict[str, str]:
         "seconds": manifest.seconds,
     }
     for label in (None, *manifest.roles.labels[1:]):
+        if label is None:
+            found["metrics measured on"] = measured_on(manifest)
         for name in (*headlines(), "pcopc"):
             found[key(name, label)] = manifest.metrics.get(key(name, label))
         for name in ("auc", "gauc"):
@@ -104,13 +107,15 @@ def facts(one: Trained) -> dict[str, str]:
             found[f"{VALIDATION}{key(name, label)}"] = manifest.validation.get(key(name, label))
     texts = {name: number(value) for name, value in found.items() if value is not None}
     auc, counts = manifest.metrics.get("auc"), one.counts
-    if auc is not None and counts is not None and min(counts):
+    if auc is not None and counts is not None and min(counts) and measured_on(manifest) == PROGRESSIVE:
         low, high = auc_interval(auc, *counts)
         texts["auc"] = f"{auc:.4f} ({low:.4f} to {high:.4f})"
     return texts
 
 
 def number(value: object) -> str:
+    if isinstance(value, str):
+        return value
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
 
 

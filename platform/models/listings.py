@@ -15,8 +15,10 @@ from ..training.chosen import decided
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
+from ..training.metrics.measured import MEASURED_ON, measured_on
 
 if TYPE_CHECKING:
+    from ...warehouse.manifest import Manifest
     from ...warehouse.models import Models
     from ...warehouse.version import Version
 
@@ -29,6 +31,7 @@ MODELS = pa.schema(
         ("examples", pa.int64()),
         ("features", pa.int64()),
         ("auc", pa.float64()),
+        ("measured_on", pa.string()),
         ("created", pa.timestamp("us", "UTC")),
         ("progress", pa.string()),
     ]
@@ -66,6 +69,7 @@ VERSIONS = pa.schema(
         ("created", pa.timestamp("us", "UTC")),
         ("seconds", pa.float64()),
         ("error", pa.string()),
+        ("reason", pa.string()),
         ("progress", pa.string()),
     ]
 )
@@ -93,9 +97,18 @@ def row_of_model(models: Models, name: str, versions: Sequence[Version]) -> dict
         "examples": manifest.learned.examples_total,
         "features": manifest.learned.rows,
         "auc": manifest.metrics.get("auc"),
+        "measured_on": measured_on(manifest),
         "created": manifest.created,
         "progress": progress(versions[-1]) if resident is None else resident.text,
     }
+
+
+def reason(manifest: Manifest) -> str | None:
+    """Return why a version is not ready: an error, or the gate that holds it, whose learning is then in no line."""
+    if manifest.status != "held":
+        return manifest.error
+    why = manifest.error or "its condition of RELEASE was false"
+    return f"{why}; CONTINUE goes on without what it learned, but FROM VERSION {manifest.version} or after its promotion"
 
 
 def residents_table(models: Models, name: str | None) -> pa.Table:
@@ -119,7 +132,7 @@ def versions_table(versions: Sequence[Version], with_model: bool) -> pa.Table:
     at = VERSIONS.names.index("bytes") + 1
     listed, counted = [], set[Path]()
     model = [("model", pa.string())] if with_model else []
-    schema = pa.schema([*model, *fields[:at], *((name, pa.float64()) for name in names), *fields[at:]])
+    schema = pa.schema([*model, *fields[:at], *((name, pa.float64()) for name in names), MEASURED_ON, *fields[at:]])
     for version in versions:
         row = row_of_version(version, names)
         listed.append({"model": version.manifest.model, **row, "bytes": bytes_of(version, counted)})
@@ -155,6 +168,9 @@ def row_of_version(version: Version, names: Sequence[str]) -> dict[str, Any]:
     return {
         **fields,
         **metrics,
+        MEASURED_ON.name: measured_on(manifest),
+        "error": None if manifest.status == "held" else manifest.error,
+        "reason": reason(manifest),
         "examples": manifest.learned.examples,
         "features": manifest.learned.rows,
         "batch_size": decided(manifest.sizes).get("batch_size"),

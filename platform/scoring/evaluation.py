@@ -21,6 +21,7 @@ from ..input.slot_types import require_classes, require_number, require_value
 from ..input.slots import matched
 from ..training.metrics import metric_names
 from ..training.metrics.labels import metrics_schema
+from ..training.metrics.measured import MEASURED_ON, QUERY
 from ..training.metrics.metrics import NO_GROUPS, LabelMetrics, Targets
 from ..training.recipe import algorithm_of
 from .losses import losses_of
@@ -30,6 +31,9 @@ from .rows import rows_of
 if TYPE_CHECKING:
     from ..progress import Reporter
     from .scorer import Request
+
+
+MEASURED = {MEASURED_ON.name: QUERY}
 
 
 class Measured(NamedTuple):
@@ -68,7 +72,8 @@ class Evaluation:
         self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
         for name in self._grouped:
             require_value(found.schema.field(name), GROUP)
-        self.schema = metrics_schema(("examples", *metric_names(bool(self._grouped))), len(columns.labels) > 1)
+        names = ("examples", *metric_names(bool(self._grouped)))
+        self.schema = metrics_schema(names, len(columns.labels) > 1).append(MEASURED_ON)
 
     def measure(self, folder: Path, reporter: Reporter) -> pa.Table:
         """Score the rows and return the rows of metrics.
@@ -82,11 +87,13 @@ class Evaluation:
         self._tell_learned(reporter)
         if not self._label:
             request, algorithm = self.request(folder), algorithm_of(self._version.manifest)
-            return pa.Table.from_pylist([losses_of(request, algorithm).as_dict()], self.schema)
+            return pa.Table.from_pylist([{**losses_of(request, algorithm).as_dict(), **MEASURED}], self.schema)
         metrics = LabelMetrics(Targets.of(list(self._label), self.measured, bool(self._grouped)))
         for sample in self.samples("ML.EVALUATE", folder, reporter):
             metrics.add(*sample)
-        return pa.Table.from_pylist([{"label": label, **row} for label, row in metrics.by_label().items()], self.schema)
+        return pa.Table.from_pylist(
+            [{"label": label, **row, **MEASURED} for label, row in metrics.by_label().items()], self.schema
+        )
 
     def _tell_learned(self, reporter: Reporter) -> None:
         """Say that the version learned rows that it had held out, where these are among the rows of the query."""

@@ -49,6 +49,42 @@ def answer(version: Version) -> pa.Table:
     return unchanged(version, STATUS)
 
 
+def beside(models: Catalog, newest: Version) -> list[Version]:
+    """Return the versions that go on from a line, are held, and are in no version of it: what they learned is missing there,
+    but for what was learned again under their name."""
+    present = {version.number: version for version in models.present(newest.manifest.model)}
+    line, at = set[int](), newest.number
+    while at:
+        line.add(at)
+        at = (present[at].manifest.parent or 0) if at in present else 0
+    found: list[Version] = []
+    for version in present.values():
+        manifest = version.manifest
+        goes_on = manifest.parent in line or any(manifest.parent == one.number for one in found)
+        if manifest.status == "held" and version.number not in line and goes_on and not has_learned(newest, own_name(version)):
+            found.append(version)
+    return found
+
+
+def missing(model: str, held: Version, streams: bool) -> str:
+    """Return a note of a held version beside the line that goes on.
+
+    Args:
+        streams: what is learned from now is a stream.
+    """
+    manifest, name = held.manifest, own_name(held)
+    said = f" of {name!r}" if name is not None else ""
+    what = f"Version {held.number} of {model} is held, so the {manifest.learned.examples:,} examples{said} that it learned, and its "
+    what += f"{manifest.learned.rows:,} features, are in no version that this goes on from"
+    if streams and manifest.stream.name is not None:
+        return f"{what}: the rows of the stream come again, and are learned."
+    once = f" WITH (once = {name!r})" if name is not None else ""
+    return (
+        f"{what}. Go on from it by CONTINUE MODEL {model} FROM VERSION {held.number}, learn these rows again by "
+        f"CONTINUE MODEL {model}{once} and their query, or drop the version."
+    )
+
+
 def parent_to_replace(models: Catalog, newest: Version, name: str) -> Version:
     """Return the version that OR REPLACE continues: the parent of the newest, which learned under the name.
 

@@ -123,8 +123,16 @@ def anew(prepared: Prepared, passes: int) -> Prepared:
     baseline = prepared.baseline
     if prepared.parent is None:
         baseline = baseline_of(plan, prepared.recipe, prepared.columns, scan.scan, prepared.splits)
-    own = {"plan": plan, "scan": scan.scan, "counts": counts, "baseline": baseline}
-    return replace(prepared, **own, hold_out=None, passes=passes, trial=NO_TRIAL)
+    return replace(
+        prepared,
+        plan=plan,
+        scan=scan.scan,
+        counts=counts,
+        hold_out=None,
+        passes=passes,
+        baseline=baseline,
+        trial=NO_TRIAL,
+    )
 
 
 def rest(prepared: Prepared, best: int, examples: int, draft: Draft, monitor: Monitor) -> Prepared:

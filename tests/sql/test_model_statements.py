@@ -70,6 +70,7 @@ def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Sessio
         "examples",
         "features",
         "auc",
+        "measured_on",
         "created",
         "progress",
     ]

@@ -68,7 +68,7 @@ def of_retrieval(
 
 
 def of_training(version: Version) -> pa.Table:
-    """Return the metrics over all examples that this version learned from, each scored before it was learned from.
+    """Return the metrics of its training; `measured_on` says whether examples were scored before they were learned from.
 
     Raises:
         ModelError: it learned from no examples: SHRINK made it.
@@ -80,11 +80,12 @@ def of_training(version: Version) -> pa.Table:
             "Give ML.EVALUATE data: ML.EVALUATE(MODEL name, TABLE t)."
         )
     from ...training.metrics.labels import divided, metrics_schema
+    from ...training.metrics.measured import MEASURED_ON, measured_on
 
     labels = version.manifest.roles.labels
     found = {label: values for label, values in divided(metrics, labels or ("",)).items() if {*values} - {"examples"}}
-    rows = [{"label": label, **values} for label, values in found.items()]
-    return pa.Table.from_pylist(rows, metrics_schema(next(iter(found.values())), len(labels) > 1))
+    rows = [{"label": label, **values, MEASURED_ON.name: measured_on(version.manifest)} for label, values in found.items()]
+    return pa.Table.from_pylist(rows, metrics_schema(next(iter(found.values())), len(labels) > 1).append(MEASURED_ON))
 
 
 EVALUATE = TableFunction(

@@ -73,6 +73,9 @@ class Continue:
         stays = "PUBLISH" in self.given
         if self.stream is not None and not stays and (nothing := self.idle(context, version, self.stream.relation)) is not None:
             return nothing
+        for held in once.beside(context.models, version):
+            if self.name is None or once.own_name(held) != self.name:  # else it is learned again now
+                context.reporter.note(once.missing(self.model, held, self.stream is not None))
         with self.query.expanded(context) as query:
             plan, text = self.transformed(query, context)
             with clauses.placing(self.given, text):

@@ -53,7 +53,7 @@ def resumed(context: StatementContext, model: str, statement: str) -> Resume | N
 def plan_of(manifest: Manifest) -> Plan:
     """Return the plan of a training, from its manifest."""
     algorithm = Given(Value(manifest.algorithm.name), written(options_in(manifest)))
-    stream = None if manifest.stream is None else streams.stream_in(Query.of(Passage.of(manifest.query)))
+    stream = None if manifest.stream.name is None else streams.stream_in(Query.of(Passage.of(manifest.query)))
     return Plan(
         statement=manifest.statement,
         model=manifest.model,
