@@ -74,8 +74,8 @@ def missing(model: str, held: Version, streams: bool) -> str:
     """
     manifest, name = held.manifest, own_name(held)
     said = f" of {name!r}" if name is not None else ""
-    what = f"Version {held.number} of {model} is held, so the {manifest.learned.examples:,} examples{said} that it learned, and its "
-    what += f"{manifest.learned.rows:,} features, are in no version that this goes on from"
+    what = f"Version {held.number} of {model} is held, so the {manifest.learned.examples:,} examples{said} that it learned, "
+    what += f"and its {manifest.learned.rows:,} features, are in no version that this goes on from"
     if streams and manifest.stream.name is not None:
         return f"{what}: the rows of the stream come again, and are learned."
     once = f" WITH (once = {name!r})" if name is not None else ""

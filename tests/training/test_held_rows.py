@@ -71,9 +71,9 @@ def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(
     held = f"VALIDATE ON {share}"
     found = learned(session, "m", using, held, ", passes = 3, patience = 1, held_out = 'all'", query)
     manifest = session.models.version("m").manifest
-    assert manifest.best_pass is not None
-    assert found == learned(session, "plain", using, "", f", passes = {manifest.best_pass + 1}", query)
-    assert (manifest.held_out, manifest.examples) == ("all", ROWS * (manifest.best_pass + 1))
+    assert manifest.learned.best_pass is not None
+    assert found == learned(session, "plain", using, "", f", passes = {manifest.learned.best_pass + 1}", query)
+    assert (manifest.learned.held_out, manifest.learned.examples) == ("all", ROWS * (manifest.learned.best_pass + 1))
     learned(session, "before", using, held, ", passes = 3, patience = 1, held_out = 'none'", query)
     before = session.models.version("before").manifest
     assert manifest.metrics == pytest.approx(before.metrics, nan_ok=True)
@@ -86,7 +86,7 @@ def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(
 def test_the_last_rows_learned_after_one_pass_make_it_the_whole_pass(session: xpsql.Session, query: str, using: str) -> None:
     found = learned(session, "m", using, "VALIDATE ON LAST 0.2", "", query)
     manifest = session.models.version("m").manifest
-    assert (manifest.held_out, manifest.examples, manifest.best_pass) == ("rest", ROWS, 0)
+    assert (manifest.learned.held_out, manifest.learned.examples, manifest.learned.best_pass) == ("rest", ROWS, 0)
     assert found == learned(session, "plain", using, "", "", query)
 
 
@@ -95,9 +95,9 @@ def test_one_more_pass_from_the_best_one_is_of_the_rows_held_out_alone(session: 
     counts = {row["key"]: row["count"] for row in learned(session, "m", USING[0], "VALIDATE ON 0.2", rest, query)}
     manifest = session.models.version("m").manifest
     before = learned(session, "before", USING[0], "VALIDATE ON 0.2", rest.replace("rest", "none"), query)
-    passes, held = (manifest.best_pass or 0) + 1, manifest.validation["examples"]
+    passes, held = (manifest.learned.best_pass or 0) + 1, manifest.validation["examples"]
     assert held is not None
-    assert manifest.examples == passes * (ROWS - held) + held
+    assert manifest.learned.examples == passes * (ROWS - held) + held
     (intercept,) = [row for row in before if row["slot"] == "(intercept)"]
     assert counts[intercept["key"]] == intercept["count"] + held
 
@@ -107,19 +107,23 @@ def test_a_version_that_the_gate_holds_has_not_learned_them(session: xpsql.Sessi
     with pytest.raises(TrainingError, match=r"is held, not served: RELEASE WHEN validation\.auc > 0\.99 is false"):
         learned(session, "m", USING[0], gate, "", query)
     (version,) = session.models.versions("m")
-    assert (version.manifest.status, version.manifest.held_out, version.manifest.examples) == ("held", None, ROWS * 0.8)
+    assert (version.manifest.status, version.manifest.learned.held_out, version.manifest.learned.examples) == (
+        "held",
+        None,
+        ROWS * 0.8,
+    )
 
 
 def test_a_continued_version_learns_them_from_its_own_parent(session: xpsql.Session, query: str) -> None:
     learned(session, "m", USING[0], "VALIDATE ON LAST 0.2", ", passes = 3, patience = 1, held_out = 'all'", query)
     session.sql(f"CONTINUE MODEL m AS {query}")
     manifest = session.models.version("m").manifest
-    begun = session.models.version("m", 1).manifest.best_pass or 0
+    begun = session.models.version("m", 1).manifest.learned.best_pass or 0
     before = learned(session, "plain", USING[0], "", f", passes = {begun + 1}", query)
     assert before == session.sql(WEIGHTS.format("m VERSION 1")).arrow().to_pylist()
-    session.sql(f"CONTINUE MODEL plain WITH (passes = {(manifest.best_pass or 0) + 1}) AS {query}")
+    session.sql(f"CONTINUE MODEL plain WITH (passes = {(manifest.learned.best_pass or 0) + 1}) AS {query}")
     assert session.sql(WEIGHTS.format("m")).arrow() == session.sql(WEIGHTS.format("plain")).arrow()
-    assert manifest.held_out == "all"
+    assert manifest.learned.held_out == "all"
 
 
 def test_evaluating_them_says_that_they_were_learned(session: xpsql.Session, heard: Heard, query: str) -> None:

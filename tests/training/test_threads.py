@@ -51,7 +51,7 @@ def learned(using: str, log: Path, cores: int, warehouse: Path, monkeypatch: pyt
         patch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
         session.sql(f"TRAIN MODEL m USING {using} AS SELECT * FROM parquet.`{log}`")
         version = session.models.version("m")
-        assert version.manifest.workers == 1
+        assert version.manifest.sizes.workers == 1
         paths = [path for place in ("rows", "dense") for path in files_of(version.folder / place)]
         files = {path.relative_to(version.folder).as_posix(): path.read_bytes() for path in paths}
         return Learned(files, {name: value for name, value in version.manifest.metrics.items() if value is not None})
