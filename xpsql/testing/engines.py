@@ -253,6 +253,18 @@ def relations_and_columns_are_listed(trial: EngineTrial) -> None:
         assert engine.columns("log") == ["ad", "click", "price"]
 
 
+def what_a_query_reads_is_named_with_its_files(trial: EngineTrial) -> None:
+    """`sources` tells by name and digest whether two queries read the same files; a digest changes with them."""
+    with trial.engine() as engine:
+        engine.execute("CREATE TABLE kept AS SELECT ad FROM log")
+        (before,), (again,) = engine.sources("SELECT ad FROM kept"), engine.sources("SELECT * FROM kept")
+        assert (before.name, before.files >= 1, before.bytes > 0, len(before.digest)) == ("kept", True, True, 32)
+        assert before == again
+        engine.execute("INSERT INTO kept SELECT ad FROM log")
+        (after,) = engine.sources("SELECT ad FROM kept")
+        assert after.digest != before.digest
+
+
 def a_view_can_be_dropped_if_it_is_there(trial: EngineTrial) -> None:
     """DROP VIEW IF EXISTS ends a temporary view, and is silent where there is none: calls of ML.* clean up by it."""
     with trial.engine() as engine:
@@ -310,6 +322,7 @@ ENGINE_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     a_registered_view_is_replaced,
     rows_in_memory_are_a_view_until_they_are_unregistered,
     relations_and_columns_are_listed,
+    what_a_query_reads_is_named_with_its_files,
     a_view_can_be_dropped_if_it_is_there,
     the_engine_says_what_it_runs,
     tasks_run_a_function_with_their_numbers,

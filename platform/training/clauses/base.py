@@ -25,7 +25,7 @@ Values = Mapping[str, object]
 Shown = Iterable[tuple[str, str | None]]
 
 
-class Computed(Protocol):
+class ComputedColumn(Protocol):
     """A column that is computed of others.
 
     Attributes:
@@ -79,7 +79,7 @@ class Clause(Generic[R, V]):
     of_json: Callable[[Any], V] | None = None
     inherits: Callable[[V, bool], V] | None = None
     shown: Callable[[V], Shown] | None = None
-    computes: Callable[[V, Values], Computed | None] | None = None
+    computes: Callable[[V, Values], ComputedColumn | None] | None = None
     fit: Callable[[V, Iterable[pa.Table]], V] | None = None
 
     def __str__(self) -> str:

@@ -13,7 +13,7 @@ from ....warehouse.entries import Split
 from ...engines.base import Bounds, Scan
 from ...engines.repeats import expanded
 from ...input.streams.segment_scan import NotingReading, Reading, SegmentScan
-from .base import Computed
+from .base import ComputedColumn
 
 
 def with_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
@@ -25,14 +25,16 @@ def with_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
     return schema.set(place, field.with_name(schema.names[place]))
 
 
-def computing(scan: Scan, computed: Computed) -> Scan:
+def computing(scan: Scan, computed: ComputedColumn) -> Scan:
     """Return the rows of a scan with a computed column."""
     if isinstance(scan, SegmentScan):
         return replace(scan, reading=ComputedReading(scan.reading, computed))
     return ComputedRows(scan, computed)
 
 
-def read_with(rows: Scan | Reading, computed: Computed, split: Split, wanted: Sequence[str], size: int) -> Iterator[pa.Table]:
+def read_with(
+    rows: Scan | Reading, computed: ComputedColumn, split: Split, wanted: Sequence[str], size: int
+) -> Iterator[pa.Table]:
     """Read a split with the computed column, where it is wanted."""
     name = computed.field.name.lower()
     plain = [column for column in wanted if column.lower() != name]
@@ -53,7 +55,7 @@ class ComputedReading:
     """How a split of a stream is read, with a computed column; see Reading."""
 
     reading: Reading
-    computed: Computed
+    computed: ComputedColumn
 
     @property
     def schema(self) -> pa.Schema:
@@ -88,7 +90,7 @@ class ComputedRows:
     """Rows of a scan with a computed column; see Scan."""
 
     scan: Scan
-    computed: Computed
+    computed: ComputedColumn
 
     @property
     def schema(self) -> pa.Schema:

@@ -54,7 +54,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class AgedWeights:
-    """Weights of examples by their age, times those of a column; see Computed."""
+    """Weights of examples by their age, times those of a column; see ComputedColumn."""
 
     weight: Weight
     time: str

@@ -10,13 +10,13 @@ from ...engines.base import Scan
 from ...input.slot_types import require_number
 from ...input.splits import CHUNK_ROWS
 from ..clauses import CLAUSES
-from ..clauses.base import AnyClause, Computed
+from ..clauses.base import AnyClause, ComputedColumn
 from ..clauses.computed_rows import computing, with_field
 from ..plan import Plan
 from .base import Mode, Preparation, Stage
 
 
-def computed_by(plan: Plan) -> Iterator[tuple[AnyClause, Computed]]:
+def computed_by(plan: Plan) -> Iterator[tuple[AnyClause, ComputedColumn]]:
     """Yield the clauses of a plan that compute a column, and what they compute.
 
     Raises:
@@ -64,7 +64,7 @@ def rows(given: Preparation) -> Preparation:
     return given.having(plan=plan, scan=with_computed(scan, plan))
 
 
-def tables(scan: Scan, computed: Computed) -> Iterator[pa.Table]:
+def tables(scan: Scan, computed: ComputedColumn) -> Iterator[pa.Table]:
     """Read the columns that a column is computed of."""
     for split in scan.splits():
         if split.rows:
