@@ -262,8 +262,7 @@ def recovery(folder: Path, quick: bool) -> Iterator[Figure]:
     kept = f", checkpoint_seconds = 0.2, checkpoint_path = '{checkpoints}'"
     command = [sys.executable, "-m", "xpsql", "sql", statement("killed", kept), "--warehouse", str(warehouse), "--quiet"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline and not any(checkpoints.rglob("*.json")):
+    while process.poll() is None and not any(checkpoints.rglob("manifest.json")):
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     _, errors = process.communicate()

@@ -1,0 +1,98 @@
+"""Every algorithm's step, and the programs of its rows on a device, can be compiled for a GPU, which takes no card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.algorithms.test_conformance import OTHERS, PARTS
+from xpsql.algorithms import ALGORITHMS
+from xpsql.algorithms.base import Online
+from xpsql.algorithms.layers.lookups import PREFIX
+from xpsql.platform.operators.chains import chain
+from xpsql.platform.ps.compiled.device_programs import DevicePrograms, packed
+from xpsql.platform.ps.compiled.row_programs import RowPrograms, row_programs
+from xpsql.platform.ps.compiled.table_programs import Programs
+from xpsql.platform.ps.messages import Touched
+from xpsql.platform.ps.rows.held import new
+from xpsql.platform.training.online.step import learn_step, step_of
+from xpsql.testing import AlgorithmTrial, algorithms
+
+SIZE, ROWS = 64, 512
+KEYS = np.arange(9, dtype=np.uint64)
+NUMBERS = dict.fromkeys(
+    (
+        "rows",
+        "now",
+        "since",
+        "pass",
+        "split",
+        "batch",
+        "clock",
+        "tally_rows",
+        "tally_end",
+        "tally_free",
+        "base_rate",
+        "examples",
+    ),
+    1,
+)
+
+
+def lowered(function: Any, *given: Any) -> str:
+    """Return a program for GPUs as text."""
+    return jax.export.export(function, platforms=["cuda"])(*given).mlir_module()
+
+
+def trial_of(name: str) -> AlgorithmTrial:
+    layout, options = OTHERS.get(name, (algorithms.LAYOUT, None))
+    return AlgorithmTrial(PARTS[name], options, layout)
+
+
+def test_every_algorithm_of_ours_is_tried() -> None:
+    assert {part.name for part in ALGORITHMS} - PARTS.keys() == {"xgboost"}  # which another package learns
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_step_has_nothing_that_is_for_cpus_alone(name: str) -> None:
+    trial = trial_of(name)
+    given = trial.parameters(), trial.inputs(), None
+    text = lowered(jax.jit(step_of(trial.algorithm)), *given)
+    assert PREFIX not in text
+    assert "custom_call @xla_python" not in text
+
+
+def test_a_step_for_cpus_has_calls_of_ours() -> None:
+    trial = trial_of("xftrl")
+    text = learn_step(trial.algorithm).lower(trial.parameters(), trial.inputs(), None).as_text()  # type: ignore[attr-defined]
+    assert PREFIX in text
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if isinstance(trial_of(name).algorithm.learns, Online)])
+def test_programs_of_rows_have_nothing_that_is_for_cpus_alone(name: str) -> None:
+    algorithm = trial_of(name).algorithm
+    made: list[Programs] = []
+    for spec in algorithm.tables:
+        operators = chain(*algorithm.operators(spec), algorithm.optimizer(spec))
+        made.append(Programs(spec, operators, 7, made[0] if made else None))
+    for programs in row_programs(tuple(made)):
+        if not programs.lead.lives:
+            check_rows(programs)
+
+
+def check_rows(programs: RowPrograms) -> None:
+    device = DevicePrograms(programs)
+    held = jax.eval_shape(lambda: new(ROWS // 8, ROWS, 6, list(programs.dims.values())))
+    counts = np.ones(len(KEYS), np.uint32)
+    touched = Touched(KEYS, counts.astype(np.uint16), counts, counts, 1)
+    rows = {name: jnp.zeros((SIZE, one.spec.dim)) for name, one in programs.tables.items()}
+    given = packed(SIZE, KEYS, NUMBERS, touched), None, programs.brought(rows, rows)
+    texts = [lowered(device.pull, held, packed(SIZE, KEYS, NUMBERS))]
+    texts += [lowered(push, held, *given) for push in (device.push, device.watched_push)]
+    assert not any(PREFIX in text for text in texts)
+    assert all("while" not in text for text in texts), "rows are cleared in a loop, as CPUs like it"
