@@ -23,8 +23,8 @@ from .metrics.validate import Validate
 from .resident.publish import Publish
 
 OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC = (
-    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync")
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, TARGET = (
+    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync", "target")
 )
 
 
@@ -67,6 +67,14 @@ class Settings:
         "servers of the parameter server; by default one, on Spark by cores and rows",
         minimum=1,
         maximum=1024,
+    )
+    target: str | None = option(
+        None,
+        "how long the training may take, such as '2 hours': of workers, shards and batch_size what the statement does not give "
+        "is chosen by the beginning of the input: the fewest core hours that are in time, beside others in EXPLAIN TRAIN",
+    )
+    price: float | None = option(
+        None, "of a core hour: EXPLAIN TRAIN says what the training costs", minimum=0, needs=(when("target"),)
     )
     sync: str = option(
         "asp",
@@ -158,6 +166,11 @@ class Settings:
     def forgives(self) -> bool:
         """Whether lost data of a stream is skipped."""
         return self.data_loss == "continue"
+
+    @property
+    def target_seconds(self) -> float | None:
+        """How long the training may take; None where it does not matter."""
+        return None if self.target is None else duration_seconds(self.target, TARGET)
 
     @property
     def delay_seconds(self) -> float | None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...algorithms.base import Algorithm
+from ...algorithms.base import Algorithm, Online
 from ..errors import StatementError
-from .plan import BASE_RATE, SYNC, Plan
+from .plan import BASE_RATE, SYNC, TARGET, Plan
 
 
 def check_settings(plan: Plan, algorithm: Algorithm) -> None:
@@ -14,6 +14,7 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
         StatementError: says which, and what to do.
     """
     check_base_rate(plan, algorithm)
+    check_target(plan, algorithm)
     if plan.settings.sync == "hybrid" and not algorithm.dense:
         raise StatementError(
             f"{SYNC} = 'hybrid' keeps workers in step over dense parameters, and {plan.algorithm.name} has none. Take 'asp', "
@@ -37,3 +38,18 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
     if algorithm.classifier and not 0 < given < 1:
         message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
         raise StatementError(message, subject=BASE_RATE)
+
+
+def check_target(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse a target that is no duration, or by which nothing can be planned."""
+    if plan.settings.target_seconds is None:
+        return
+    if plan.publish is not None:
+        message = f"{TARGET} is for a training that ends, and PUBLISH EVERY makes one that stays. Leave either out."
+        raise StatementError(message, subject=TARGET)
+    if not isinstance(algorithm.learns, Online):
+        raise StatementError(
+            f"{TARGET} needs an algorithm that learns batch by batch, as xftrl does; {plan.algorithm.name} learns from all "
+            "rows at once. Leave it out.",
+            subject=TARGET,
+        )

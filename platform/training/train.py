@@ -25,6 +25,7 @@ from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
 from .plan import Plan
+from .planning.targets import in_time
 from .preparation.base import Mode, Preparation
 from .preparation.memory import check_memory
 from .preparation.stages import checked, prepared
@@ -76,7 +77,7 @@ def train(
             if segment is not None:
                 segment = segment.beside(draft.folder)
                 given = given.having(segment=segment, found=segment.scan)
-            made = prepared(given, draft)
+            made = in_time(prepared(given, draft), engine.tasks, reporter.note)
             if engine.tasks is not None:
                 check_memory(engine.tasks, made)
             if plan.begins is not None:
