@@ -45,7 +45,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/training/tasks",),
     ("platform/training/solved", "platform/training/resident"),
     ("platform/training/packaged",),
-    ("platform/training",),
+    ("platform/training", "platform/training/planning"),
     ("platform/training/tuning", "platform/scoring", "platform/images", "xpsql/testing"),
     ("platform/decisions",),
     ("platform/models", "platform/serving"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,11 +29,11 @@ from .metrics.remarks import SlotCounts, remarks, seen_at_first
 from .metrics.windows import Schedule, without_windows
 from .parallelism import Places, passes_of
 from .plan import ALL, NONE, REST, Plan
+from .planning.targets import cost_of, planned, rows_of, targeted
 from .preparation.base import Mode, Preparation
 from .preparation.stages import checked, prepared
 from .prepared import Prepared
 from .segment import taken
-from .strategies import strategy_of
 
 if TYPE_CHECKING:
     from ...algorithms.base import Algorithm
@@ -158,9 +157,10 @@ def staged_rows(given: Preparation, found: Staged) -> list[tuple[str, str]]:
 
 def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str, str]]:
     """Describe input, memory and time of a training that is read in place."""
+    cost = usual_cost(prepared) if fast else cost_of(prepared)
+    made = None if prepared.plan.settings.target is None else planned(prepared, engine.tasks, cost)
+    prepared = prepared if made is None else targeted(prepared, made)
     plan, places, algorithm = prepared.plan, prepared.places, prepared.recipe.algorithm
-    sample = dataclasses.replace(prepared, parent=None, baseline=(), hold_out=None)
-    cost = usual_cost(sample) if fast else strategy_of(algorithm).cost(sample)
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = BEGIN_SECONDS + cost.once + (cost.seconds * prepared.passes / workers if algorithm.serves else cost.seconds)
     validate = plan.clause(VALIDATE)
@@ -179,6 +179,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
         *held_rows_of(prepared, seconds),
         *place_rows(places, plan),
         ("passes", passes_text(plan, algorithm, prepared.counts.total)),
+        *([] if made is None else rows_of(prepared, made)),
     ]
 
 

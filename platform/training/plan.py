@@ -23,9 +23,9 @@ from .clauses.weight import BY_AGE, WEIGHT
 
 R = TypeVar("R")
 V = TypeVar("V")
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT = (
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT, TARGET = (
     Subject("WITH", option=name)
-    for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on", "held_out")
+    for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on", "held_out", "target")
 )
 ALL, REST, NONE = "all", "rest", "none"
 
@@ -77,6 +77,14 @@ class Settings:
         minimum=1,
         maximum=1024,
         facts=(BATCHES,),
+    )
+    target: str | None = option(
+        None,
+        "how long the training may take, such as '2 hours': of workers, shards and batch_size what the statement does not give "
+        "is chosen by the beginning of the input: the fewest core hours that are in time, beside others in EXPLAIN TRAIN",
+    )
+    price: float | None = option(
+        None, "of a core hour: EXPLAIN TRAIN says what the training costs", minimum=0, needs=(when("target"),)
     )
     sync: str = option(
         "asp",
@@ -187,6 +195,11 @@ class Settings:
     def forgives(self) -> bool:
         """Whether lost data of a stream is skipped."""
         return self.data_loss == "continue"
+
+    @property
+    def target_seconds(self) -> float | None:
+        """How long the training may take; None where it does not matter."""
+        return None if self.target is None else duration_seconds(self.target, TARGET)
 
     @property
     def delay_seconds(self) -> float | None:

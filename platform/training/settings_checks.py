@@ -12,11 +12,12 @@ from ..input.columns import Columns
 from ..options import as_tuple
 from .clauses.column_roles import GROUP
 from .clauses.label import LABEL
+from .clauses.publish import PUBLISH
 from .clauses.release import RELEASE
 from .metrics import METRICS, metrics_for
 from .metrics.gate import VALIDATION
 from .metrics.metrics import Targets
-from .plan import BASE_RATE, SYNC, Plan
+from .plan import BASE_RATE, SYNC, TARGET, Plan
 
 BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
 
@@ -28,6 +29,7 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
         StatementError: says which, and what to do.
     """
     check_base_rate(plan, algorithm)
+    check_target(plan, algorithm)
     if plan.settings.sync == "hybrid" and not algorithm.dense:
         raise StatementError(
             f"{SYNC} = 'hybrid' keeps workers in step over dense parameters, and {plan.algorithm.name} has none. Take 'asp', "
@@ -105,3 +107,18 @@ def check_given(plan: Plan, algorithm: Algorithm, columns: Columns, parent: Mani
     said = {name: getattr(plan.settings, name) for name in usual}
     own = {name for name, value in said.items() if value != usual[name] and value != as_tuple(before.get(name))}
     check_facts(plan.settings, own, Subject("WITH"), facts)
+
+
+def check_target(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse a target that is no duration, or by which nothing can be planned."""
+    if plan.settings.target_seconds is None:
+        return
+    if plan.clause(PUBLISH) is not None:
+        message = f"{TARGET} is for a training that ends, and PUBLISH EVERY makes one that stays. Leave either out."
+        raise StatementError(message, subject=TARGET)
+    if not algorithm.serves:
+        raise StatementError(
+            f"{TARGET} needs an algorithm that learns batch by batch, as xftrl does; {plan.algorithm.name} learns from all "
+            "rows at once. Leave it out.",
+            subject=TARGET,
+        )

@@ -29,6 +29,7 @@ from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
 from .plan import NONE, Plan
+from .planning.targets import in_time
 from .preparation.base import Mode, Preparation
 from .preparation.memory import check_memory
 from .preparation.stages import checked, prepared
@@ -85,7 +86,7 @@ def train(
             if segment is not None:
                 segment = segment.beside(draft.folder)
                 given = given.having(segment=segment, found=segment.scan)
-            made = prepared(given, draft)
+            made = in_time(prepared(given, draft), engine.tasks, reporter.note)
             if engine.tasks is not None:
                 check_memory(engine.tasks, made)
             if trial.begins is not None:
