@@ -207,7 +207,8 @@ class Plan:
     ones; None: all. `pause`: the share of all batches after which it pauses, with a checkpoint; None: it makes a version.
     `begins`: what it takes over from another training; `rows`: where the query's rows are, which ran before: they become its
     own. `late`: an example comes with label 0, and once more with 1 where that is its label. `positive`: the label of an
-    algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS.
+    algorithm that learns from what was taken; None: every row was. `items`: the query of ITEMS. `judging`: of a trial of TUNE,
+    the file for its predictions of rows held out.
     """
 
     statement: str
@@ -242,6 +243,7 @@ class Plan:
     pause: float | None = None
     begins: Beginning | None = None
     rows: Path | None = None
+    judging: Path | None = None
 
     @property
     def roles(self) -> Roles:

@@ -17,6 +17,9 @@ LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
 """The metrics that can judge, by which of two values is better."""
 
 
+INFEASIBLE, STOPPED, SUCCEEDED, DEFAULT = "INFEASIBLE", "STOPPED", "SUCCEEDED", "default"
+
+
 class Tune(NamedTuple):
     """The clause TUNE BY metric TRIALS n METHOD method."""
 
