@@ -109,7 +109,7 @@ def check_facts(options: Any, given: Collection[str], owner: Subject, facts: Col
     """
     for field in dataclasses.fields(options):
         name = field.name.removesuffix("_")
-        for fact in field.metadata["limits"].facts:
-            if name in given and fact.name not in facts:
+        for fact in field.metadata["limits"].facts if name in given else ():
+            if fact.name not in facts:
                 subject = owner._replace(option=name)
                 raise OptionError(f"{subject} has no effect without {fact}. Leave {name} out.", subject=subject)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -12,7 +13,7 @@ from ..errors import OptionError, StatementError, Subject
 from ..hparams import HparamCandidates, HparamRange
 from ..input.taken import MISSING
 from ..models.options import literal
-from ..options import Value
+from ..options import Value, describe
 from ..training.clauses.using import Given
 from ..training.plan import Settings, Use
 from ..training.tuning.space import Dimension, chosen
@@ -110,14 +111,33 @@ def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:
     for point in chosen(tune.value, space, seed):
         values = {name: options[name]._replace(value=value) for name, value in point.items()}
         algorithm = clauses.algorithm(using._replace(options={**using.options, **values}))
-        found.append(Candidate(point, algorithm, alone(statement, given, point)))
-    return found
+        found.append(Candidate(point, algorithm, alone(statement, given, point), default=False, left_out=()))
+    usual = by_default(statement, given)
+    return found if usual is None else [usual, *found]
 
 
-def alone(statement: str, given: Clauses, point: dict[str, Any]) -> str:
-    """Return the statement that trains one candidate: with its options' values, without TUNE."""
+def by_default(statement: str, given: Clauses) -> Candidate | None:
+    """Return the candidate that leaves out what is tried; None where the algorithm cannot do without."""
+    from ..training.tuning.tune import Candidate
+
+    using = given["USING"].value
+    left = {name: value for name, value in using.options.items() if name not in tried(using)}
+    known = {described.name for described in describe(parts.ALGORITHM.find(using.name.value, using.name.position).options)}
+    try:
+        algorithm = clauses.algorithm(using._replace(options=left))
+    except StatementError:
+        return None
+    unknown = tuple(name for name in tried(using) if name not in known)
+    return Candidate({}, algorithm, alone(statement, given, None), default=True, left_out=unknown)
+
+
+def alone(statement: str, given: Clauses, point: dict[str, Any] | None) -> str:
+    """Return the statement that trains one candidate: with its options' values, or without them, and without TUNE."""
     text, tune = statement, given["TUNE"].position
     for name, value in tried(given["USING"].value).items():
-        if value.position is not None:
+        if value.position is not None and point is not None:
             text = text.replace(value.position.text, f"{name} = {literal(point[name])}", 1)
+        elif value.position is not None:
+            own = re.escape(value.position.text)
+            text = re.sub(rf"\s*\(\s*{own}\s*\)|\s*,\s*{own}|{own}\s*,\s*", "", text, count=1)
     return text.replace(f"{tune.text} ", "", 1).replace(tune.text, "", 1) if tune is not None else text

@@ -17,12 +17,14 @@ class Trial:
         pause: the share of all batches after which it pauses, with a checkpoint; None: it makes a version.
         begins: what it takes over from another training.
         rows: where the query's rows are, which ran before: they become its own.
+        judging: the file for its predictions of rows held out.
     """
 
     share: float | None = None
     pause: float | None = None
     begins: Beginning | None = None
     rows: Path | None = None
+    judging: Path | None = None
 
 
 NO_TRIAL = Trial()

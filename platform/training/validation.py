@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ...warehouse.files import VersionFiles
 from ...warehouse.package import write_tree
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 BATCH_ROWS, SEARCHED_ROWS = 4096, 512
 
+Floats = NDArray[np.float32]
 Pull = Callable[[Keys, int], Pulled]
 
 
@@ -45,9 +48,13 @@ class Validator:
 
     Args:
         prepared: the training.
+
+    Attributes:
+        seen: of each split the labels and predictions that were measured last, where the plan says where they go.
     """
 
     def __init__(self, prepared: Prepared, rows: ValidationRows) -> None:
+        self.seen: dict[int, list[tuple[Floats, Floats]]] | None = None if prepared.trial.judging is None else {}
         self._columns, self._rows, self._encoder = prepared.columns, rows, prepared.encoder
         self._algorithm, self._tree, self._pieces = prepared.recipe.algorithm, prepared.tree, prepared.recipe.dense.cut
         self._num_labels = len(prepared.columns.labels) if self._algorithm.standardised else 0
@@ -84,6 +91,9 @@ class Validator:
     def _score(self, number: int, metrics: LabelMetrics, pull: Pull, reached: BeamRecall | None) -> None:
         """Score a split."""
         scan, split, row = self._rows.scan, self._rows.splits[number], 0
+        seen: list[tuple[Floats, Floats]] = []
+        if self.seen is not None:
+            self.seen[number] = seen
         for table in scan.read(split, self._columns.learned, chunk_rows(BATCH_ROWS)):
             for batch in self._batches(table, BatchId(split=number), functools.partial(row_of, scan, split, row)):
                 pulled = pull(batch.keys, batch.size)
@@ -98,7 +108,17 @@ class Validator:
                     found = score_step(self._algorithm)(parameters, inputs, offered_of(batch, pulled.offered))
                     predictions = by.restored(np.asarray(found.predictions)[: batch.examples])
                 metrics.add(batch.label[:, : batch.examples], predictions.T)
+                if self.seen is not None:
+                    seen.append((batch.label[:, : batch.examples].copy(), predictions.T.astype(np.float32)))
             row += table.num_rows
+
+    def write(self, path: Path) -> None:
+        """Write the labels and predictions that were measured last, in order of the rows."""
+        assert self.seen is not None
+        parts = [part for number in sorted(self.seen) for part in self.seen[number]]
+        labels, predictions = (np.concatenate(of, axis=1) for of in zip(*parts, strict=True))
+        with path.open("wb") as file:
+            np.savez(file, labels=labels, predictions=predictions, measured=self._algorithm.measured)
 
     @property
     def _finds(self) -> bool:
@@ -190,9 +210,12 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
             return None
         tallies = validator.measure(lambda: LabelMetrics(targets), passes.pulls())
         found = Validated(number, monitor.passes.examples, tallies)
+        if over:
+            monitor.validated(found)
+        if prepared.trial.judging is not None and (not over or not validations.keeps or validations.gained):
+            validator.write(prepared.trial.judging)
         if not over:
             return found
-        monitor.validated(found)
         if validations.keeps and validations.gained:
             passes.keep(number)
     kept = validations.kept

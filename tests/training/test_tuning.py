@@ -17,6 +17,7 @@ from xpsql.platform.hparams import HparamCandidates, HparamRange
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.clauses.tune import Tune
 from xpsql.platform.training.tuning import tune
+from xpsql.platform.training.tuning.paired import JudgedRows, gain_of
 from xpsql.platform.training.tuning.space import Dimension, chosen
 
 TRIALS = "SELECT * FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
@@ -43,16 +44,18 @@ def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Se
     using = "xftrl (alpha = HPARAM_CANDIDATES(0.001, 0.3), l1 = 0)"
     session.sql(f"TRAIN MODEL m USING {using} TUNE BY auc TRIALS 2 METHOD grid WITH (workers = 1) AS {query}")
     trials = session.sql(TRIALS).arrow().to_pylist()
-    assert [dict(trial["hyperparameters"]) for trial in trials] == [{"alpha": "0.001"}, {"alpha": "0.3"}]
-    assert [trial["is_optimal"] for trial in trials] == [False, True]
-    assert trials[1]["value"] > trials[0]["value"] + 0.005
-    assert {(trial["status"], trial["metric"], trial["examples"]) for trial in trials} == {("SUCCEEDED", "auc", 3000)}
+    assert [dict(trial["hyperparameters"]) for trial in trials] == [{}, {"alpha": "0.001"}, {"alpha": "0.3"}]
+    assert [(trial["trial_id"], trial["status"]) for trial in trials] == [(0, "default"), (1, "SUCCEEDED"), (2, "SUCCEEDED")]
+    assert {(trial["metric"], trial["examples"]) for trial in trials} == {("auc", 3000)}
+    assert trials[2]["value"] > trials[1]["value"] + 0.005
+    best = max((0, 2), key=lambda n: trials[n]["value"])
+    assert [trial["is_optimal"] for trial in trials] == [n == best for n in range(3)]
     (shown,) = session.sql("SHOW TRAIN MODEL m").arrow()["statement"].to_pylist()
-    assert "(alpha = 0.3, l1 = 0)" in shown
+    assert ("(l1 = 0)" if best == 0 else "(alpha = 0.3, l1 = 0)") in shown
     assert "TUNE" not in shown
     session.sql(shown.replace("MODEL m", "MODEL alone"))
     assert rows(session, "m") == rows(session, "alone")
-    assert session.models.version("m").manifest.metrics["auc"] == trials[1]["value"]
+    assert session.models.version("m").manifest.metrics["auc"] == trials[best]["value"]
     assert [row["name"] for row in session.sql("SHOW MODELS").arrow().to_pylist()] == ["alone", "m"]
 
 
@@ -68,8 +71,8 @@ def test_a_query_that_is_staged_runs_once_for_all_candidates(
     )
     assert len(staged) == 1
     trials = embedded.sql(TRIALS).arrow().to_pylist()
-    best = min(trials, key=lambda trial: trial["value"])
-    assert best["is_optimal"]
+    (best,) = [trial for trial in trials if trial["is_optimal"]]
+    assert best["value"] == min(trial["value"] for trial in trials) or best["status"] == "default"
     (version,) = embedded.sql("SELECT * FROM ML.VERSIONS() WHERE model = 'm'").arrow().to_pylist()
     manifest = embedded.models.version("m").manifest
     assert manifest.validation["logloss"] == best["value"]
@@ -91,7 +94,8 @@ def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
     query = f"SELECT label, user, item FROM parquet.`{path}`"
     embedded.sql(f"TRAIN MODEL m USING xftrl (alpha = HPARAM_CANDIDATES(0.5, 0.1)) TUNE BY auc TRIALS 2 METHOD grid AS {query}")
     found = [(trial["status"], trial["is_optimal"]) for trial in embedded.sql(TRIALS).arrow().to_pylist()]
-    assert found == [("INFEASIBLE", False), ("SUCCEEDED", True)]
+    assert [status for status, _ in found] == ["default", "INFEASIBLE", "SUCCEEDED"]
+    assert not found[1][1]
     with pytest.raises(TrainingError, match=r"None of 2 trials could be trained\. The first one: numbers grew"):
         embedded.sql(
             f"TRAIN MODEL n USING xftrl (alpha = 0.5, l1 = HPARAM_CANDIDATES(0, 1)) TUNE BY auc TRIALS 2 METHOD grid AS {query}"
@@ -121,10 +125,12 @@ def test_candidates_that_learn_side_by_side_learn_what_each_learns_alone(
     embedded.sql(f"TRAIN MODEL m USING {using} TUNE BY {metric} TRIALS 2 METHOD grid {rest}")
     assert learned == ["trial", "m"]
     trials = embedded.sql(TRIALS).arrow().to_pylist()
-    assert trials[0]["value"] != trials[1]["value"]
+    assert trials[1]["value"] != trials[2]["value"]
     for trial in trials:
-        options = ", ".join(f"{name} = {value}" for name, value in dict(trial["hyperparameters"]).items())
-        own = f"{using.partition(' ')[0]} ({options}{', alpha = 0.1' * ('alpha = 0.1' in using)})"
+        given = [f"{name} = {value}" for name, value in dict(trial["hyperparameters"]).items()]
+        given += ["alpha = 0.1"] if "alpha = 0.1" in using else []
+        listed = ", ".join(given)
+        own = using.partition(" ")[0] + (f" ({listed})" if given else "")
         embedded.sql(f"TRAIN OR REPLACE MODEL alone USING {own} {rest}")
         alone = tune.judging(embedded.models.version("alone").manifest)[metric]
         assert alone == pytest.approx(trial["value"], rel=1e-6)
@@ -174,7 +180,11 @@ def test_candidates_that_go_on_learn_what_they_would_have_learned_in_one_go(
         f"TRAIN MODEL m USING {using} {tuned} AS SELECT label, user, item FROM parquet.`{path}` ORDER BY item, user, ts"
     )
     assert learned == ["trial", "m"]
-    assert sorted(trial["status"] for trial in embedded.sql(TRIALS).arrow().to_pylist()) == ["STOPPED"] * 2 + ["SUCCEEDED"] * 2
+    assert sorted(trial["status"] for trial in embedded.sql(TRIALS).arrow().to_pylist()) == [
+        *["STOPPED"] * 2,
+        *["SUCCEEDED"] * 2,
+        "default",
+    ]
     assert_is_that_of_its_own_training(embedded, learned)
 
 
@@ -194,11 +204,11 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
     using = "xftrl (alpha = HPARAM_CANDIDATES(0.0001, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5))"
     embedded.sql(f"TRAIN MODEL m USING {using} TUNE BY logloss TRIALS 8 METHOD halving {query}")
     trials = embedded.sql(TRIALS).arrow().to_pylist()
-    assert sorted(trial["examples"] for trial in trials) == [750] * 4 + [1500] * 4
-    assert sorted(trial["status"] for trial in trials) == ["STOPPED"] * 6 + ["SUCCEEDED"] * 2
+    assert sorted(trial["examples"] for trial in trials) == [750] * 4 + [1500] * 5
+    assert sorted(trial["status"] for trial in trials) == [*["STOPPED"] * 6, *["SUCCEEDED"] * 2, "default"]
     best = next(trial for trial in trials if trial["is_optimal"])
     assert best["value"] == min(trial["value"] for trial in trials if trial["examples"] == 1500)
-    assert {trial["status"] for trial in trials if dict(trial["hyperparameters"])["alpha"] < "0.01"} == {"STOPPED"}
+    assert {trial["status"] for trial in trials[1:] if dict(trial["hyperparameters"])["alpha"] < "0.01"} == {"STOPPED"}
     embedded.sql(embedded.sql("SHOW TRAIN MODEL m").arrow()["statement"][0].as_py().replace("MODEL m", "MODEL alone"))
     assert rows(embedded, "m") == rows(embedded, "alone")
     assert embedded.models.version("m").manifest.learned.examples == 3000
@@ -237,6 +247,43 @@ def test_a_version_without_trials_says_so(embedded: xpsql.Session, path: Path) -
     embedded.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}` LIMIT 300")
     with pytest.raises(StatementError, match="without TUNE"):
         embedded.sql(TRIALS)
+
+
+def test_the_defaults_win_where_nothing_beats_them_beyond_chance(embedded: xpsql.Session, path: Path) -> None:
+    notes: list[str] = []
+
+    class Noting(SilentReporter):
+        def note(self, message: str) -> None:
+            notes.append(message)
+
+    embedded.reporter = Noting()
+    query = f"VALIDATE ON 0.3 WITH (workers = 1) AS SELECT label, user, item FROM parquet.`{path}`"
+    for candidates, wins in (("0.0001, 0.0002", True), ("0.099, 0.101", True)):
+        using = f"xftrl (l1 = 0, alpha = HPARAM_CANDIDATES({candidates}), l2 = 0)"
+        embedded.sql(f"TRAIN OR REPLACE MODEL m USING {using} TUNE BY logloss TRIALS 2 METHOD grid {query}")
+        trials = embedded.sql(TRIALS).arrow().to_pylist()
+        assert trials[0]["is_optimal"] == wins, (trials, notes)
+        assert "USING xftrl (l1 = 0, l2 = 0) VALIDATE" in embedded.sql("SHOW TRAIN MODEL m").arrow()["statement"][0].as_py()
+        assert any(note.startswith("Trial 0 has the defaults, and none of 2 beats them, logloss ") for note in notes)
+    bad = "xftrl (alpha = 0.0001, beta = HPARAM_CANDIDATES(1, 0.001))"
+    embedded.sql(f"TRAIN OR REPLACE MODEL m USING {bad} TUNE BY logloss TRIALS 2 METHOD grid {query}")
+    assert [trial["is_optimal"] for trial in embedded.sql(TRIALS).arrow().to_pylist()] == [False, False, True]
+    assert any("; better than the defaults by " in note for note in notes)
+
+
+def test_an_interval_on_the_same_rows_is_that_of_their_differences() -> None:
+    random = np.random.default_rng(3)
+    labels = (random.random(20_000) < 0.3).astype(np.float32)
+    first = np.clip(0.3 + 0.3 * (labels - 0.3) + random.normal(0, 0.05, 20_000), 0.01, 0.99).astype(np.float32)
+    other = np.clip(first + random.normal(0, 0.01, 20_000), 0.01, 0.99).astype(np.float32)
+
+    def losses(predictions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return -np.log(np.where(labels == 1, predictions, 1 - predictions).astype(np.float64))
+
+    found = gain_of("logloss", *(JudgedRows(labels, one[None], "classes") for one in (first, other)))
+    differences = losses(other) - losses(first)
+    assert found.gain == pytest.approx(differences.mean(), rel=1e-3)
+    assert found.half == pytest.approx(2.09 * differences.std() / np.sqrt(20_000), rel=0.5)
 
 
 def test_candidates_fill_the_space_evenly() -> None:

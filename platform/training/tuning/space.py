@@ -11,6 +11,8 @@ from ...errors import StatementError
 from ...hparams import Hparam, HparamCandidates
 from ..clauses.tune import TUNE, Tune
 
+INFEASIBLE, STOPPED, SUCCEEDED, DEFAULT = "INFEASIBLE", "STOPPED", "SUCCEEDED", "default"
+
 
 class Dimension(NamedTuple):
     """An option that is tried.

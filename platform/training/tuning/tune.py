@@ -38,13 +38,14 @@ from ..metrics.labels import divided
 from ..plan import NONE, Plan, Use
 from ..start import train
 from ..trial import Trial
+from .paired import JudgedRows, gain_of
+from .space import DEFAULT, INFEASIBLE, STOPPED, SUCCEEDED
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
     from ...progress import Reporter
 
 LAST = 2  # candidates that halving leaves, of which the better one is taken
-INFEASIBLE, STOPPED, SUCCEEDED = "INFEASIBLE", "STOPPED", "SUCCEEDED"
 
 
 class Candidate(NamedTuple):
@@ -54,11 +55,15 @@ class Candidate(NamedTuple):
         options: those that differ between candidates.
         algorithm: with them.
         statement: that trains them alone.
+        default: none of what is tried is given.
+        left_out: then, what has no default that is known.
     """
 
     options: dict[str, Any]
     algorithm: Use
     statement: str
+    default: bool
+    left_out: tuple[str, ...]
 
 
 def tuned(
@@ -82,25 +87,24 @@ def tuned(
             there = quoted(str((folder / "rows").absolute()))
             read = replace(plan, query=f"SELECT * FROM parquet.{there}", passing=False)
         trials = Judging(read, tune, candidates, engine, folder, reporter, can_learn_together(plan, candidates, schema))
-        alive = list(range(len(candidates)))
+        usual = [n for n, one in enumerate(candidates) if one.default]
+        for n in usual:
+            if candidates[n].left_out:
+                reporter.note(f"Trial 0 leaves {', '.join(candidates[n].left_out)} out, whose default is not known.")
+        alive = [n for n, one in enumerate(candidates) if not one.default]
         if tune.method == "halving" and len(alive) > LAST:
             while len(alive) > LAST:
-                trials.judge(alive, LAST / len(alive))
+                trials.judge([*usual, *alive], LAST / len(alive))
                 alive = trials.better_half(alive)
         else:
-            trials.judge(alive, 1.0)
-            alive = trials.better_half(alive)[:1]
-        best = trials.kept(alive[0])
-        winner = candidates[alive[0]]
-        options = ", ".join(f"{name} = {value}" for name, value in winner.options.items())
-        reporter.note(
-            f"Trial {best['trial_id']} is the best of {len(candidates)}, {tune.metric} {best['metric']:.6g}: {options}"
-        )
-        begins = trials.begins(alive[:1])
+            trials.judge([*usual, *alive], 1.0)
+            alive = trials.better_half(alive)
+        number = trials.decided(alive[0])
+        winner = candidates[number]
         plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement)
         plan = plan.having(TUNE, replace(tune, found=tuple(trials.found)))
         rows = None if read.query == plan.query else folder / "rows"
-        return train(plan, engine, models, reporter, Trial(begins=begins, rows=rows))
+        return train(plan, engine, models, reporter, Trial(begins=trials.begins([number]), rows=rows))
 
 
 def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.Schema) -> bool:
@@ -157,8 +161,10 @@ class Judging:
         self._trained = 0
         self.found: list[dict[str, Any]] = [
             {"trial_id": n, "options": one.options, "by": tune.metric, "metric": None, "error": None, "status": STOPPED}
-            for n, one in enumerate(candidates, 1)
+            for n, one in enumerate(candidates, 0 if candidates[0].default else 1)
         ]
+        self._usual = 0 if candidates[0].default else None
+        self._rows: dict[int, JudgedRows] = {}
 
     def judge(self, chosen: Sequence[int], share: float) -> None:
         """Train candidates on the beginning of the rows, or all, side by side where they can be, and judge them.
@@ -170,7 +176,8 @@ class Judging:
         for start in range(0, len(chosen), size):
             self._judge(chosen[start : start + size], share)
             if self._tune.method != "halving":
-                self._forget(self._best_first(chosen[: start + size])[:1])
+                tried = [n for n in chosen[: start + size] if n != self._usual]
+                self._forget(self._best_first(tried)[:1])
 
     def begins(self, group: Sequence[int]) -> Beginning | None:
         """Return what candidates have learned so far, where that can be taken over; None where they begin anew."""
@@ -181,7 +188,8 @@ class Judging:
         return Beginning(one.folder, one.training, one.labels, tuple(one.group.index(n) for n in group))
 
     def _forget(self, alive: Sequence[int]) -> None:
-        """Remove what candidates have learned that do not go on."""
+        """Remove what candidates have learned that do not go on; the defaults stay."""
+        alive = [*alive, *(() if self._usual is None else (self._usual,))]
         kept = {self._reached[n].folder for n in alive if n in self._reached}
         for number, one in [*self._reached.items()]:
             if one.folder not in kept:
@@ -194,6 +202,10 @@ class Judging:
         counts = any(use.name == "safety" for use in self._plan.operators)  # what it refuses, of all candidates together
         pauses = self._together and not counts and (share == 1 or self._engine.tasks is None)
         trial = Trial(pause=share, begins=self.begins(group)) if pauses else Trial(share if share < 1 else None)
+        judged = self._folder / f"{self._trained}.npz"
+        if self._plan.clause(VALIDATE) is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            trial = replace(trial, judging=judged)
         how = None if self._plan.clause(VALIDATE) is None else NONE  # the version alone learns rows that were held out
         settings = replace(self._plan.settings, held_out=how)
         plan = replace(self._plan, model="trial", replace=False, settings=settings).having(RELEASE, None)
@@ -218,7 +230,9 @@ class Judging:
             if not group[1:]:
                 self.found[group[0]] |= {"status": INFEASIBLE, "error": str(error), "metric": None}
             return
-        seconds = time.monotonic() - began
+        seconds = (time.monotonic() - began) / len(group)
+        for place, n in enumerate(group if judged.exists() else ()):
+            self._rows[n] = JudgedRows.of(judged, place, not labels)
         by_label = divided(measured, labels).values() if labels else [measured]
         for n, values in zip(group, by_label, strict=True):
             self._note(n, values, examples, seconds)
@@ -233,8 +247,10 @@ class Judging:
                 subject=TUNE.subject,
             )
         line = self.found[number]
-        line |= {"status": SUCCEEDED, "metric": value, "examples": examples, "seconds": seconds}
-        self._reporter.note(f"Trial {number + 1}: {self._tune.metric} {value:.6g}, {line['options']}")
+        status, before = DEFAULT if number == self._usual else SUCCEEDED, line.get("seconds", 0.0)
+        line |= {"status": status, "metric": value, "examples": examples, "seconds": before + seconds}
+        what = "the defaults" if number == self._usual else line["options"]
+        self._reporter.note(f"Trial {line['trial_id']}: {self._tune.metric} {value:.6g}, {what}")
 
     def better_half(self, alive: Sequence[int]) -> list[int]:
         """Return the better half of candidates that were judged on the same rows, best first, of equal ones the first.
@@ -243,6 +259,8 @@ class Judging:
             TrainingError: none of them could be trained.
         """
         good = self._best_first(alive)
+        if not good and self._usual is not None and self.found[self._usual]["status"] == DEFAULT:
+            return [self._usual]
         if not good:
             raise TrainingError(f"None of {len(alive)} trials could be trained. The first one: {self.found[alive[0]]['error']}")
         kept = good[: -(-len(alive) // 2)]
@@ -255,14 +273,38 @@ class Judging:
     def _best_first(self, judged: Sequence[int]) -> list[int]:
         """Return the candidates that could be trained, of equal ones the first first."""
         sign = -1 if self._tune.metric in HIGHER else 1
-        good = [n for n in judged if self.found[n]["status"] == SUCCEEDED]
+        good = [n for n in judged if self.found[n]["status"] in (SUCCEEDED, DEFAULT)]
         return sorted(good, key=lambda n: (sign * self.found[n]["metric"], n))
 
-    def kept(self, best: int) -> dict[str, Any]:
-        """Return the line of the best candidate, and say of all whether they are."""
+    def decided(self, best: int) -> int:
+        """Return the candidate that wins, say of all whether they are, and note why: the best one, or the defaults where that
+        is not better beyond what chance explains."""
+        usual, metric = self._usual, self._tune.metric
+        winner, why = best, ""
+        if usual is not None and self.found[usual]["status"] == DEFAULT:
+            winner, why = self._against(best, usual)
         for number, trial in enumerate(self.found):
-            trial["is_optimal"] = number == best
-        return self.found[best]
+            trial["is_optimal"] = number == winner
+        line, tried = self.found[winner], len(self.found) - (usual is not None)
+        options = ", ".join(f"{name} = {value}" for name, value in line["options"].items())
+        what = f"is the best of {tried}" if winner != usual else f"has the defaults, and none of {tried} beats them"
+        said = f": {options}" if options else ""
+        self._reporter.note(f"Trial {line['trial_id']} {what}, {metric} {line['metric']:.6g}{said}{why}")
+        return winner
+
+    def _against(self, best: int, usual: int) -> tuple[int, str]:
+        """Return the winner of the best candidate and the defaults, and why."""
+        metric = self._tune.metric
+        if self._best_first([best, usual])[0] == usual or self.found[best]["metric"] == self.found[usual]["metric"]:
+            return usual, ""
+        if best not in self._rows or usual not in self._rows:
+            known = self.found[usual]["metric"]
+            return best, f"; the defaults have {known:.6g}. VALIDATE would tell whether the difference is chance."
+        gain, half = gain_of(metric, self._rows[best], self._rows[usual])
+        told = f"{gain:.3g} +- {half:.2g} (95 %, on the same rows)"
+        if gain > half:
+            return best, f"; better than the defaults by {told}."
+        return usual, f"; trial {self.found[best]['trial_id']} differs by {told}."
 
 
 def together(plan: Plan, use: Use, options: Sequence[Any], labels: Sequence[str]) -> Plan:
