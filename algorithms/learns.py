@@ -149,7 +149,7 @@ class Online(NamedTuple):
 
     @property
     def loss(self) -> Loss | None:
-        """Of labels; None where it learns without them."""
+        """The loss of labels; None where it learns without them."""
         return self.goal.loss
 
     @property
@@ -208,7 +208,7 @@ class Solved(NamedTuple):
 
     @property
     def loss(self) -> Loss:
-        """Of labels."""
+        """The loss of labels."""
         return self.goal.loss
 
     @property
