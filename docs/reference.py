@@ -138,12 +138,16 @@ return the columns of the first one, and may return more.
 
 RESULTS = {
     "PREDICT": "Columns: the input's, and `predicted_<label>`.",
-    "EVALUATE": "Columns: examples, and the metrics of the table below; gauc only where data are given and the model has a "
-    "GROUP column. Where the model has several labels, each has a row, named in the column `label`. With ITEMS: "
-    "k, recall, ndcg, hit_rate, coverage, examples, and missing, how many items were taken that ITEMS lacks. auc counts equal "
-    "predictions one half; beyond 65,536 examples predictions are equal whose logits are in one of 65,536 bins.\n\n"
+    "EVALUATE": "Columns: examples, the metrics of the table below, and measured_on: query where data are given, else "
+    "progressive (each example was predicted before it was learned from) or training (after; of models that learn from all "
+    "rows at once); gauc only where data are given and the model has a GROUP column. Where the model has several labels, each "
+    "has a row, named in the column `label`. With ITEMS: k, recall, ndcg, hit_rate, coverage, examples, and missing, how many "
+    "items were taken that ITEMS lacks. auc counts equal predictions one half; beyond 65,536 examples predictions are equal "
+    "whose logits are in one of 65,536 bins.\n\n"
     + table(("metric", "what it is"), ((f"`{metric.name}`", metric.help) for metric in METRICS)),
-    "TRAINING_INFO": f"Columns: {', '.join(progress_columns(metric_names(grouped=True)))}.",
+    "TRAINING_INFO": "Columns: "
+    + ", ".join(progress_columns(metric_names(grouped=True))).replace("validation,", "validation, measured_on,")
+    + ".",
     "FEATURE_INFO": f"Columns: {', '.join(FEATURE_INFO_COLUMNS.names)}.",
 }
 

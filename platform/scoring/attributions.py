@@ -32,7 +32,7 @@ STEPS = (16, 64, 256)
 TOLERANCE = 0.01
 
 
-class Reference(NamedTuple):
+class MeanScores(NamedTuple):
     """Examples that others are compared with: the means of their scores, float64[num_labels], and of their attributions,
     float64[num_labels, num_slots]."""
 
@@ -61,7 +61,7 @@ class Attributed(NamedTuple):
         error: Doubles = np.divide(rest, size, out=np.zeros_like(rest), where=size > 0)
         return error
 
-    def against(self, reference: Reference) -> Attributed:
+    def against(self, reference: MeanScores) -> Attributed:
         """Return what each slot adds to the mean score of a reference: what it adds to nothing, less what it adds there on
         average."""
         baseline = np.broadcast_to(reference.score, self.baseline.shape)

@@ -15,7 +15,7 @@ from ..input.columns import columns_from
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.recipe import algorithm_of
-from .attributions import Attributed, Reference, attribution
+from .attributions import Attributed, MeanScores, attribution
 from .kept import scorer_of
 from .scorer import Padding, Request, Scored, write_rows
 
@@ -49,7 +49,7 @@ class Explainer:
         StatementError, ModelError: see Scorer.
     """
 
-    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], top: int, reference: Reference | None) -> None:
+    def __init__(self, version: Version, pull: Callable[[Keys, int], Pulled], top: int, reference: MeanScores | None) -> None:
         self._reference = reference
         shared = Ladders(Ladder(), Ladder())
         self._scorer = scorer_of(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
@@ -68,7 +68,7 @@ class Explainer:
 
         return write_rows(pieces(), request, path)
 
-    def mean(self, rows: Iterable[pa.Table]) -> tuple[Reference | None, int]:
+    def mean(self, rows: Iterable[pa.Table]) -> tuple[MeanScores | None, int]:
         """Return the means of some rows, None of none, and how many they are.
 
         Args:
@@ -78,7 +78,7 @@ class Explainer:
         if not found:
             return None, 0
         score, by_slot = (np.concatenate([getattr(one, name) for one in found]) for name in ("score", "by_slot"))
-        return Reference(score.mean(axis=0), by_slot.mean(axis=0)), len(score)
+        return MeanScores(score.mean(axis=0), by_slot.mean(axis=0)), len(score)
 
     def _explained(self, scored: Scored, found: Sequence[Attributed]) -> tuple[pa.Table, list[pa.Array]]:
         """Return the columns carried, and those after them."""

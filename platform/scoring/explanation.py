@@ -16,7 +16,7 @@ from ..errors import DataError, StatementError
 from ..input.splits import chunk_rows
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
-from .attributions import Reference
+from .attributions import MeanScores
 from .explainer import Explainer, explained_fields
 from .prediction import check_new, is_small
 from .rows import ScoredRows, rows_of
@@ -101,7 +101,7 @@ class Explanation:
         """
         self._baseline = rows_of(self._version, self._engine, query)
 
-    def reference(self, folder: Path, reporter: Reporter) -> Reference | None:
+    def reference(self, folder: Path, reporter: Reporter) -> MeanScores | None:
         """Return the means of the rows of BASELINE, or of the query's own; None of a package, which has means of its own.
 
         Args:
@@ -127,7 +127,7 @@ class Explanation:
         return found
 
     def write(
-        self, reference: Reference | None, columns: frozenset[str] | None, folder: Path, reporter: Reporter
+        self, reference: MeanScores | None, columns: frozenset[str] | None, folder: Path, reporter: Reporter
     ) -> list[Path]:
         """Explain the rows; see Prediction.write."""
         version, rows = self._version, self._rows

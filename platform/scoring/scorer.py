@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk
     from ...algorithms.learns import Output
     from ...warehouse.version import Version
-    from .attributions import Reference
+    from .attributions import MeanScores
 
 BATCH_SIZES = (1, 16, 128, 1024, 4096)
 """Default numbers of rows scored at once: the least that holds a table, else the last."""
@@ -60,7 +60,7 @@ class Request(NamedTuple):
     carried: tuple[str, ...]
     schema: pa.Schema
     top: int | None
-    reference: Reference | None = None
+    reference: MeanScores | None = None
 
     @property
     def num_labels(self) -> int:

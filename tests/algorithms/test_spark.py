@@ -20,7 +20,7 @@ ROWS = 512
 def learned(warehouse: Path) -> tuple[Any, Any, list[float]]:
     """Return rows, weights and metrics of a model; read by the embedded engine, which is faster for so few."""
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
-        metrics = session.sql("SELECT * FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()[0]
+        metrics = session.sql("SELECT * EXCEPT (measured_on) FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()[0]
         return *rows(session, "m"), [value for value in metrics.values() if value is not None]
 
 

@@ -30,7 +30,7 @@ def train(session: xpsql.Session, name: str, path: Path, operators: str, setting
 
 
 def metrics(session: xpsql.Session, text: str) -> dict[str, Any]:
-    (row,) = session.sql(f"SELECT * FROM ML.EVALUATE({text})").arrow().to_pylist()
+    (row,) = session.sql(f"SELECT * EXCEPT (measured_on) FROM ML.EVALUATE({text})").arrow().to_pylist()
     return {name: value for name, value in row.items() if value is not None}
 
 

@@ -76,7 +76,7 @@ def test_no_occurrence_is_lost_or_counted_twice(sync: str, log: Path, tmp_path: 
         counts = session.sql("SELECT slot, sum(count) AS n FROM ML.WEIGHTS(MODEL m) GROUP BY slot ORDER BY slot").arrow()
         assert counts.to_pydict() == {"slot": ["(intercept)", "item", "price", "user"], "n": [2 * ROWS] * 4}
         lines = session.sql("SELECT examples, pass FROM ML.TRAINING_INFO(MODEL m) ORDER BY time DESC").arrow()
-        assert (lines.column("examples")[0].as_py(), lines.column("pass")[0].as_py()) == (ROWS, 1)
+        assert (lines.column("examples")[0].as_py(), lines.column("pass")[0].as_py()) == (ROWS, 2)
         assert session.models.version("m").manifest.learned.examples == 2 * ROWS
 
 

@@ -51,7 +51,7 @@ def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Pa
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES", group="GROUP user", more=", passes = 2")
     found = windows(session)
     assert [(row["pass"], row["split"], row["window"]) for row in found] == [
-        (p, s, 3 * s + w) for p in range(2) for s in range(2) for w in range(3)
+        (p, s, 3 * s + w) for p in (1, 2) for s in range(2) for w in range(3)
     ]
     assert all(row["examples"] == 100 and 0 < row["auc"] < 1 and 0 < row["gauc"] < 1 for row in found)
     assert all(row["min_weight"] < 0 < row["max_weight"] and row["features"] > 0 for row in found)
