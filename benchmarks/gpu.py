@@ -49,6 +49,7 @@ USING = {
 }
 LABELS = {"multi_task": "LABEL (label, late)"}
 TESTS = ("tests/ps/test_device_rows.py", "tests/ps/test_device_table.py")
+IN_FULL = "DeviceRows or card or brought or test_device_table"
 KEYS, DIM = 250_000, 16
 
 
@@ -107,7 +108,7 @@ def machine(folder: Path, quick: bool) -> Iterator[Figure]:
 def suites(folder: Path, quick: bool) -> Iterator[Figure]:
     """Run the suites of rows and tables on the device, and hold a large table to the native store."""
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *TESTS]
-    run = subprocess.run([*command, *(["-k", "DeviceRows"] if quick else [])], capture_output=True, text=True)
+    run = subprocess.run([*command, *(["-k", "DeviceRows" if quick else IN_FULL])], capture_output=True, text=True)
     print("\n".join(line for line in run.stdout.splitlines() if "leaked" not in line)[-3000:], flush=True)
     yield Figure("suites of rows and tables: exit status", run.returncode, "", "<= 0")
     for operator, near in (("sgd", 0.0), ("ftrl", 1e-6), ("adagrad", 1e-6)):
