@@ -1,4 +1,4 @@
-"""Steps on a device, alone, with their batch's way there, and with rows; and the same network in PyTorch.
+"""A log, and steps on a device, alone, with their batch's way there, and with rows; and the same network in PyTorch.
 
 python -m benchmarks.device_steps DIM BATCH     # PyTorch's figures, as JSON
 """
@@ -9,17 +9,58 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks import Figure
 
 SLOTS, VALUES, ELEMENTS = 39, 20_000, 20
 HIDDEN = (128, 64)  # of xnn by default
 TORCH_ROWS = 4_000_000
+
+
+def made_log(path: Path, rows: int, seed: int) -> Path:
+    """Write a log of numbered categories, two labels and a history, whose labels follow some of them."""
+    random = np.random.default_rng(seed)
+    columns: dict[str, Any] = {}
+    score = np.zeros(rows)
+    for number in range(SLOTS):
+        drawn = (VALUES ** random.random(rows)).astype(np.int64) * 7919 % (50 + 500 * number)
+        columns[f"c{number}"] = drawn
+        score += ((drawn * 2654435761 + number * 97) % 1000 / 1000 - 0.5) * (0.6 if number % 3 == 0 else 0.0)
+    lengths = random.integers(0, ELEMENTS, rows)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    seen = random.integers(0, 50, ends[-1]).astype(np.int64) * 7919 % 50
+    columns["seen"] = pa.ListArray.from_arrays(pa.array(ends), pa.array(seen))
+    chance = 1 / (1 + np.exp(1.2 - score))
+    columns["label"] = (random.random(rows) < chance).astype(np.int64)
+    columns["late"] = columns["label"] * (random.random(rows) < 0.5)
+    pq.write_table(pa.table(columns), path, row_group_size=65_536)
+    return path
+
+
+def rows_of(path: Path) -> int:
+    return int(pq.read_metadata(path).num_rows)
+
+
+class suppress_and_print(suppress):
+    """Print what fails, and go on."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(Exception)
+        self._what = what
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if error is not None:
+            print(self._what, kind.__name__, str(error)[:1000], flush=True)
+        return super().__exit__(kind, error, trace)
 
 
 def has_card() -> bool:
@@ -137,15 +178,14 @@ def steps(name: str, dim: int, batch: int) -> Iterator[Figure]:
     )
 
 
-def torch_figures(dim: int, batch: int) -> Iterator[Figure]:
-    """Run PyTorch in a process of its own, which finds the card's memory free of JAX's."""
-    command = [sys.executable, "-m", "benchmarks.device_steps", str(dim), str(batch)]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if run.returncode:
-        print(run.stderr[-1000:], flush=True)
-    for line in run.stdout.splitlines():
-        if line.startswith("["):
-            yield Figure(*json.loads(line))
+def torch_figures(sizes: Sequence[tuple[int, int]]) -> Iterator[Figure]:
+    """Run PyTorch, for some (dim, batch), in a process of its own, which finds the card's memory free of JAX's."""
+    command = [sys.executable, "-m", "benchmarks.device_steps", *(str(one) for size in sizes for one in size)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        yield from (Figure(*json.loads(line)) for line in process.stdout if line.startswith("["))
+        print(process.stderr.read()[-1000:], end="", flush=True)
 
 
 def torch_steps(dim: int, batch: int) -> Iterator[Figure]:
@@ -190,5 +230,6 @@ def torch_steps(dim: int, batch: int) -> Iterator[Figure]:
 
 
 if __name__ == "__main__":
-    for figure in torch_steps(*map(int, sys.argv[1:])):
-        print(json.dumps(figure), flush=True)
+    for place in range(1, len(sys.argv), 2):
+        for figure in torch_steps(int(sys.argv[place]), int(sys.argv[place + 1])):
+            print(json.dumps(figure), flush=True)

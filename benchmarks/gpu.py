@@ -16,23 +16,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from benchmarks import Figure
 from benchmarks.device_steps import (
-    ELEMENTS,
-    SLOTS,
-    VALUES,
     has_card,
+    made_log,
     place_of,
+    rows_of,
     steps,
+    suppress_and_print,
     tables_of_vectors,
     timed,
     torch_figures,
@@ -49,6 +47,7 @@ USING = {
 }
 LABELS = {"multi_task": "LABEL (label, late)"}
 TESTS = ("tests/ps/test_device_rows.py", "tests/ps/test_device_table.py")
+IN_FULL = "DeviceRows or card or brought or test_device_table"
 KEYS, DIM = 250_000, 16
 
 
@@ -60,26 +59,6 @@ def settings(place: str) -> str:
 
 def places() -> list[str]:
     return ["cpu", "gpu", "gpu, rows too"] if has_card() else ["cpu", "cpu, rows too"]
-
-
-def made_log(path: Path, rows: int, seed: int) -> Path:
-    """Write a log of numbered categories, two labels and a history, whose labels follow some of them."""
-    random = np.random.default_rng(seed)
-    columns: dict[str, Any] = {}
-    score = np.zeros(rows)
-    for number in range(SLOTS):
-        drawn = (VALUES ** random.random(rows)).astype(np.int64) * 7919 % (50 + 500 * number)
-        columns[f"c{number}"] = drawn
-        score += ((drawn * 2654435761 + number * 97) % 1000 / 1000 - 0.5) * (0.6 if number % 3 == 0 else 0.0)
-    lengths = random.integers(0, ELEMENTS, rows)
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    seen = random.integers(0, 50, ends[-1]).astype(np.int64) * 7919 % 50
-    columns["seen"] = pa.ListArray.from_arrays(pa.array(ends), pa.array(seen))
-    chance = 1 / (1 + np.exp(1.2 - score))
-    columns["label"] = (random.random(rows) < chance).astype(np.int64)
-    columns["late"] = columns["label"] * (random.random(rows) < 0.5)
-    pq.write_table(pa.table(columns), path, row_group_size=65_536)
-    return path
 
 
 def machine(folder: Path, quick: bool) -> Iterator[Figure]:
@@ -107,7 +86,7 @@ def machine(folder: Path, quick: bool) -> Iterator[Figure]:
 def suites(folder: Path, quick: bool) -> Iterator[Figure]:
     """Run the suites of rows and tables on the device, and hold a large table to the native store."""
     command = [sys.executable, "-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", *TESTS]
-    run = subprocess.run([*command, *(["-k", "DeviceRows"] if quick else [])], capture_output=True, text=True)
+    run = subprocess.run([*command, *(["-k", "DeviceRows" if quick else IN_FULL])], capture_output=True, text=True)
     print("\n".join(line for line in run.stdout.splitlines() if "leaked" not in line)[-3000:], flush=True)
     yield Figure("suites of rows and tables: exit status", run.returncode, "", "<= 0")
     for operator, near in (("sgd", 0.0), ("ftrl", 1e-6), ("adagrad", 1e-6)):
@@ -177,49 +156,37 @@ def quality(folder: Path, quick: bool) -> Iterator[Figure]:
                 yield Figure(f"{name}, {place}: mean loss of the first 50 batches off the CPU's", off[-1], "", "<= 0.0001")
 
 
-def rows_of(path: Path) -> int:
-    return int(pq.read_metadata(path).num_rows)
-
-
 def speed(folder: Path, quick: bool) -> Iterator[Figure]:
-    """Measure steps: alone on the device, with the batch's way there, and with rows; then whole trainings and PyTorch."""
-    for name, dim in (("xnn", 16), ("xnn", 64), ("din", 16), ("din", 64)) if not quick else (("xnn", 16), ("din", 16)):
-        for batch in (4_096, 16_384, 65_536) if not quick else (1_024,):
-            with suppress_and_print(f"{name} {dim} {batch}"):
-                yield from steps(name, dim, batch)
-            if name == "xnn" and find_spec("torch"):
-                yield from torch_figures(dim, batch)
-    log = made_log(folder / "whole.parquet", 20_000 if quick else 1_000_000, 5)
-    session = connect(folder / "speed")
-    for name in ("xnn",) if quick else ("xnn", "din"):
-        for batch in (1_024,) if quick else (4_096, 16_384, 65_536):
-            for place in places():
-                columns = "*" if name == "din" else "* EXCEPT (seen)"
-                statement = (
-                    f"TRAIN OR REPLACE MODEL m USING {USING[name]} LABEL label IGNORE (late) "
-                    f"WITH (batch_size = {batch}, {settings(place)}) AS SELECT {columns} FROM parquet.`{log}`"
-                )
-                begun = time.perf_counter()
-                with suppress_and_print(f"{name} {place} {batch}"):
-                    session.sql(statement)
-                    yield Figure(
-                        f"{name}, dim 16, batch {batch:,}, {place}: whole",
-                        rows_of(log) / (time.perf_counter() - begun),
-                        "rows/s",
-                    )
+    """Measure steps: alone on the device, with the batch's way there, and with rows; and PyTorch's."""
+    batches = (1_024,) if quick else (65_536, 16_384, 4_096)
+    sizes = [(name, 16, batch) for batch in batches for name in ("xnn", "din")]
+    sizes += [] if quick else [("xnn", 64, batches[0]), ("din", 64, batches[0])]
+    for name, dim, batch in sizes:
+        with suppress_and_print(f"{name} {dim} {batch}"):
+            yield from steps(name, dim, batch)
+    if find_spec("torch"):
+        yield from torch_figures([(dim, batch) for name, dim, batch in sizes if name == "xnn"])
 
 
-class suppress_and_print(suppress):
-    """Print what fails, and go on."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(Exception)
-        self._what = what
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if error is not None:
-            print(self._what, kind.__name__, str(error)[:1000], flush=True)
-        return super().__exit__(kind, error, trace)
+def whole(folder: Path, quick: bool) -> Iterator[Figure]:
+    """Measure trainings from Parquet to the committed version, the second time, when all is compiled."""
+    log = made_log(folder / "whole.parquet", 20_000 if quick else 500_000, 5)
+    session = connect(folder / "whole")
+    sizes = [("xnn", batch) for batch in ((1_024,) if quick else (65_536, 16_384, 4_096))] + (
+        [] if quick else [("din", 16_384)]
+    )
+    for (name, batch), place in product(sizes, places()):
+        columns = "*" if name == "din" else "* EXCEPT (seen)"
+        statement = (
+            f"TRAIN OR REPLACE MODEL m USING {USING[name]} LABEL label IGNORE (late) "
+            f"WITH (batch_size = {batch}, {settings(place)}) AS SELECT {columns} FROM parquet.`{log}`"
+        )
+        with suppress_and_print(f"{name} {place} {batch}"):
+            session.sql(statement)
+            begun = time.perf_counter()
+            session.sql(statement)
+            speed = rows_of(log) / (time.perf_counter() - begun)
+            yield Figure(f"{name}, dim 16, batch {batch:,}, {place}: whole", speed, "rows/s")
 
 
 def growth(folder: Path, quick: bool) -> Iterator[Figure]:
@@ -278,14 +245,15 @@ def recovery(folder: Path, quick: bool) -> Iterator[Figure]:
 
 
 STEPS: dict[str, tuple[Callable[[Path, bool], Iterator[Figure]], int]] = {
-    "machine": (machine, 40),
-    "suites": (suites, 100),
+    "machine": (machine, 30),
+    "suites": (suites, 75),
+    "growth": (growth, 40),
+    "recovery": (recovery, 45),
     "quality": (quality, 120),
-    "speed": (speed, 150),
-    "growth": (growth, 45),
-    "recovery": (recovery, 60),
+    "speed": (speed, 120),
+    "whole": (whole, 90),
 }
-"""Each with the seconds that it may take at most."""
+"""Each with the seconds that it may take at most on a card; without one twice as long."""
 
 
 def run_step(name: str, quick: bool) -> None:
@@ -295,14 +263,12 @@ def run_step(name: str, quick: bool) -> None:
             print("FIGURE " + json.dumps(figure), flush=True)
 
 
-def started(name: str, quick: bool) -> list[Figure]:
-    """Run a step in a process of its own, until its time is over, and return its figures."""
+def started(name: str, quick: bool, seconds: float) -> list[Figure]:
+    """Run a step in a process of its own, for so long at most, and return its figures."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--step", name, *(["--quick"] if quick else [])]
     begun, found = time.monotonic(), []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-    watch = subprocess.Popen(
-        [sys.executable, "-c", f"import os, time; time.sleep({STEPS[name][1]}); os.killpg({process.pid}, 9)"]
-    )
+    watch = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep({seconds}); os.killpg({process.pid}, 9)"])
     assert process.stdout is not None
     print(f"\n{name}", flush=True)
     for line in process.stdout:
@@ -319,6 +285,15 @@ def started(name: str, quick: bool) -> list[Figure]:
     return found
 
 
+def write(path: Path, found: dict[str, list[Figure]], card: bool) -> None:
+    """Write all figures so far, in the shape of benchmarks/results."""
+    from benchmarks.__main__ import document
+
+    every = [figure for figures in found.values() for figure in figures]
+    text = json.dumps({**document("gpu", every, "python -m benchmarks.gpu"), "card": card}, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Run the steps asked for, and print and write their figures."""
     parser = argparse.ArgumentParser(
@@ -327,6 +302,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=tuple(STEPS), default=tuple(STEPS), metavar="STEP", help=", ".join(STEPS))
     parser.add_argument("--quick", action="store_true", help="small sizes, as without a card")
     parser.add_argument("--out", type=Path, default=RESULTS / "gpu.json", help="where the figures go, as JSON")
+    parser.add_argument("--seconds", type=float, default=570, help="of all steps; those that find no time are left out")
     parser.add_argument("--step", choices=tuple(STEPS), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.step:
@@ -334,17 +310,16 @@ def main() -> None:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     probe = [sys.executable, "-c", "from benchmarks.device_steps import has_card; raise SystemExit(not has_card())"]
     card = subprocess.run(probe, capture_output=True).returncode == 0
-    quick = given.quick or not card
-    found = {name: started(name, quick) for name in given.only}
+    quick, ends = given.quick or not card, time.monotonic() + given.seconds
+    found: dict[str, list[Figure]] = {}
+    for name in given.only:
+        most = min(STEPS[name][1] * (1 if card else 2), ends - time.monotonic())
+        found[name] = started(name, quick, most) if most > 5 else [Figure(f"{name}: left out, no time", 1.0, "", "<= 0")]
+        if card or given.out != RESULTS / "gpu.json":
+            write(given.out, found, card)
     print("\n" + ("On a card." if card else "Without a card: on JAX's CPU backend, with small sizes."))
     for name, figures in found.items():
         print(f"\n{name}", *(figure.line() for figure in figures), sep="\n")
-    if card or given.out != RESULTS / "gpu.json":
-        from benchmarks.__main__ import document
-
-        every = [figure for figures in found.values() for figure in figures]
-        text = json.dumps({**document("gpu", every, "python -m benchmarks.gpu"), "card": card}, indent=1)
-        given.out.write_text(text + "\n", encoding="utf-8")
     return None if all(figure.verdict != "miss" for figures in found.values() for figure in figures) else sys.exit(1)
 
 

@@ -32,7 +32,8 @@ def uniform(scale: float, dim: int) -> Callable[[int, jax.Array], jax.Array]:
 def moved(limit: float, whole: jax.Array) -> jax.Array:
     """Return whole numbers below 2^24, as floats, moved to between -limit and limit; on CPUs the product is not rounded by
     itself: XLA has them multiply and add at once."""
-    return whole * (2 * limit / (1 << 24)) - limit
+    found: jax.Array = whole * (2 * limit / (1 << 24)) - limit
+    return found
 
 
 def moved_once(limit: float, whole: jax.Array) -> jax.Array:

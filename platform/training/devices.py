@@ -142,14 +142,13 @@ def check_gpu() -> None:
     try:
         jax.local_devices(backend=GPU)
     except RuntimeError as error:
-        raise StatementError(f"{DEVICE} = 'gpu' needs a GPU that JAX can use. {missing(error)}", subject=DEVICE) from error
+        lacking = missing(error, getattr(jax.config, "jax_platforms", None))
+        raise StatementError(f"{DEVICE} = 'gpu' needs a GPU that JAX can use. {lacking}", subject=DEVICE) from error
 
 
-def missing(error: RuntimeError) -> str:
-    """Return what a GPU lacks, and the remedy."""
-    import jax
-
-    if chosen := getattr(jax.config, "jax_platforms", None):
+def missing(error: RuntimeError, chosen: str | None) -> str:
+    """Return what a GPU lacks, and the remedy; `chosen`: the platforms that the user lets JAX use, None for all."""
+    if chosen:
         return f"JAX_PLATFORMS is {chosen!r}, which leaves none: unset it, or add cuda."
     if importlib.util.find_spec(PLUGINS) is None:
         return needing("On Linux, with NVIDIA's driver, it needs JAX's package for it, which is not installed", "gpu")

@@ -118,6 +118,9 @@ TRAININGS = {
         "USING word2vec (dim = 4, negatives = 2) IGNORE (ts, label, user, item, price, scores, vector) "
         "WITH (batch_size = 512, checkpoint_seconds = 0.02)"
     ),
+    "rows on a device": (  # which is the CPU here
+        "USING fm (dim = 4) IGNORE (ts) WITH (batch_size = 128, rows_on = 'device', passes = 2, checkpoint_seconds = 0.02)"
+    ),
     "lifecycle": (
         "USING xftrl TIME ts OPERATORS (admit(min_count = 3), expire(after = '1 hour')) "
         "WITH (batch_size = 64, shards = 2, checkpoint_seconds = 0.02)"

@@ -90,8 +90,7 @@ def packed(size: int, keys: NDArray[np.uint64], numbers: Mapping[str, float], to
     words = whole[begin:].reshape(size, width)
     words[:n, :2] = np.ascontiguousarray(keys).view(np.uint32).reshape(-1, 2)
     if touched is not None:
-        for at, values in enumerate((touched.counts, touched.clicks, touched.slots)):
-            words[:n, 2 + at] = np.asarray(values)
+        words[:n, 2], words[:n, 3], words[:n, 4] = touched.counts, touched.clicks, touched.slots
     return whole
 
 
