@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 NATIVE := CMakeLists.txt $(wildcard platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo test test-slow test-torch oldest check docs bench chaos fuzz simulate sanitize format clean
+.PHONY: demo test test-slow test-torch oldest check docs bench scale chaos fuzz simulate sanitize format clean
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
 	$(PYTHON) -m venv $(VENV)
@@ -65,6 +65,10 @@ docs: $(VENV)/.docs  ## Make a site of docs/ in build/site.
 
 bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md shows; ONLY="training cores": of some groups.
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+scale: $(VENV)/.dev  ## Calibrate, validate and run the simulation of many machines, for docs/how_far.md; ONLY="curves": some steps.
+	$(BIN)/python -m benchmarks.scale $(if $(ONLY),--only $(ONLY)) $(if $(FORCE),--force)
+	$(BIN)/python docs/results.py
 
 chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/reliability.md; PARTS=faults EVERY=51 takes minutes.
 	PYTHON=$(BIN)/python scripts/chaos
