@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 NATIVE := CMakeLists.txt $(wildcard platform/native/* platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu chaos fuzz simulate sanitize format clean
+.PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu scale chaos fuzz simulate sanitize format clean
 
 # The environment is made once, and what a target takes is added to it: the package for editing, and groups of pyproject.toml.
 # uv installs in a fraction of pip's time; where no index has it, pip takes the same arguments.
@@ -74,6 +74,10 @@ bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md shows; ONLY=
 
 gpu: $(VENV)/.dev  ## Hold a GPU to the CPU and measure it, in ten minutes; without one, JAX's CPU backend in small sizes.
 	$(BIN)/python -m benchmarks.gpu
+
+scale: $(VENV)/.dev  ## Calibrate, validate and run the simulation of many machines, for docs/how_far.md; ONLY="curves": some steps.
+	$(BIN)/python -m benchmarks.scale $(if $(ONLY),--only $(ONLY)) $(if $(FORCE),--force)
+	$(BIN)/python docs/results.py
 
 chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/reliability.md; PARTS=faults EVERY=51 takes minutes.
 	PYTHON=$(BIN)/python scripts/chaos

@@ -108,7 +108,9 @@ class Processes:
     def measure(self, asked: Asked, idle: int = 0) -> Found:
         """Train, and return what it took; the first shard has so many idle connections beside."""
         from xpsql.platform.ps.remote import RemoteClient
+        from xpsql.platform.ps.transport.connection_limits import make_room
 
+        make_room(idle)
         shards, workers = self.shards[: asked.shards], self.workers[: asked.workers]
         for pipe, _ in shards:
             pipe.send(asked)

@@ -152,6 +152,7 @@ def staged_rows(given: Preparation, found: Staged) -> list[tuple[str, str]]:
         ("batch size", str(plan.settings.batch_size or "by the number of rows")),
         *place_rows(given.places, plan),
         ("passes", passes_text(plan, given.recipe.algorithm, None)),
+        *([] if plan.settings.target is None else [("target", f"{plan.settings.target}: planned once staged")]),
     ]
 
 

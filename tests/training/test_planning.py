@@ -158,6 +158,26 @@ def test_a_target_that_no_way_meets_is_refused_with_the_nearest(data: Path, tmp_
         assert session.sql("SHOW MODELS").arrow().num_rows == 0
 
 
+def test_a_target_of_a_query_that_is_staged_is_planned_by_train(data: Path, tmp_path: Path) -> None:
+    reporter = Noting()
+    with xpsql.connect(tmp_path / "warehouse", reporter=reporter) as session:
+        of = f"MODEL m USING xftrl IGNORE (ts) WITH (target = '1 hour') AS SELECT * FROM parquet.`{data}` ORDER BY ts"
+        said = dict(zip(*session.sql(f"EXPLAIN TRAIN {of}").arrow().to_pydict().values(), strict=True))
+        session.sql(f"TRAIN {of}")
+    assert said["target"] == "1 hour: planned once staged"
+    assert any(note.startswith("For WITH target = '1 hour': 1 worker") for note in reporter.notes)
+
+
+def test_what_continues_has_the_target_of_its_version(data: Path, tmp_path: Path) -> None:
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        of = f"USING xftrl IGNORE (ts) WITH (target = '1 hour') AS SELECT * FROM parquet.`{data}`"
+        session.sql(f"TRAIN MODEL m {of}")
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{data}`")
+        first, second = (session.models.version("m", number).manifest for number in (1, 2))
+    assert (first.settings["target"], second.settings["target"]) == ("1 hour", "1 hour")
+    assert second.workers == first.workers
+
+
 @pytest.mark.parametrize(
     ("using", "settings", "words"),
     [

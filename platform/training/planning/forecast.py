@@ -103,7 +103,7 @@ class Where(NamedTuple):
 CLUSTER = Where(RATES, latency=200e-6, start=15.0, failures=0.005, restart=90.0, memory=64e9, shard_cores=1)
 """A core for each task, on machines of one data centre."""
 CALLED = RATES._replace(message=0.0, pull=50e-6, push=60e-6)
-HERE = Where(CALLED, latency=0.0, start=0.12, failures=0.0, restart=0.0, memory=64e9, shard_cores=0)
+HERE = Where(CALLED, latency=0.0, start=0.12, failures=0.0, restart=0.0, memory=math.inf, shard_cores=0)
 """Threads of one process, which call the shard."""
 KNEE = 6.0
 """How sharply a training turns from as much as its workers do to as much as its shards serve, as the simulation has it."""
