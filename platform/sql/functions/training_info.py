@@ -22,7 +22,7 @@ def run(context: StatementContext, call: Call) -> pa.Table:
         versions = [context.models.find(call.model, call.version)]
     columns = progress_columns(metric_names(grouped=True))
     found = progress_table([(version.number, version.folder) for version in versions], columns)
-    progressive = {version.number for version in versions if version.manifest.shards}
+    progressive = {version.number for version in versions if version.manifest.sizes.shards}
     return told(found, progressive)
 
 
