@@ -342,8 +342,8 @@ with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
 
 
 def test_a_disk_that_fills_up_fails_the_version_and_the_next_command_works(tmp_path: Path) -> None:
-    path = write(log(1_000), tmp_path / "log.parquet")
-    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "warehouse"), str(path), "6000"]
+    path = write(log(8_000), tmp_path / "log.parquet")
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "warehouse"), str(path), "16000"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     error, status = done.stdout.splitlines()
