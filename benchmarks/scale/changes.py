@@ -12,7 +12,7 @@ from benchmarks.scale.curves import KEYS, centre, parts_of
 from benchmarks.scale.model import FLOAT_BYTES, PULL_BYTES, PUSH_BYTES, Simulation
 from benchmarks.scale.setting import Setting, changed
 
-WORKERS, SHARDS, EACH = 5000, 800, 4
+WORKERS, SHARDS, EACH = 5000, 800, 8
 HOST_WORKERS = 16
 LOCAL_SECONDS = 40e-6
 """A message to the relay of one's own host, and its answer."""
