@@ -1,6 +1,6 @@
 """A log, and steps on a device, alone, with their batch's way there, and with rows; and the same network in PyTorch.
 
-python -m benchmarks.device_steps DIM BATCH     # PyTorch's figures, as JSON
+python -m benchmarks.device_steps DIM BATCH [DIM BATCH ...]     # PyTorch's figures, as JSON
 """
 
 from __future__ import annotations
