@@ -46,7 +46,8 @@ def moved_once(limit: float, whole: jax.Array) -> jax.Array:
     lost = lost_of_product(whole, step, product)
     total = product - low
     back = total - product
-    return total + (((product - (total - back)) - (low + back)) + lost)
+    found: jax.Array = total + (((product - (total - back)) - (low + back)) + lost)
+    return found
 
 
 def lost_of_product(first: jax.Array, second: jax.Array, product: jax.Array) -> jax.Array:

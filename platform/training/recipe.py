@@ -32,7 +32,7 @@ from ..ps.compiled.table_programs import Programs
 from ..ps.dense import DenseProgram, size
 from .checked import checked
 from .compiled import limit_threads
-from .devices import Place, place_of
+from .devices import DevicePlace, place_of
 from .metrics import METRICS, metrics_for
 from .metrics.gate import VALIDATION
 from .metrics.metrics import Targets
@@ -69,7 +69,7 @@ class Recipe(NamedTuple):
     dense: DenseProgram
     ladders: Ladders
     optimizer: str | None
-    place: Place | None = None
+    place: DevicePlace | None = None
 
 
 def recipe_of(plan: Plan, columns: Columns) -> Recipe:
