@@ -1,6 +1,6 @@
 """A log, and steps on a device, alone, with their batch's way there, and with rows; and the same network in PyTorch.
 
-python -m benchmarks.device_steps DIM BATCH     # PyTorch's figures, as JSON
+python -m benchmarks.device_steps DIM BATCH [DIM BATCH ...]     # PyTorch's figures, as JSON
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ def shard_of(recipe: Any, place: Any) -> Any:
 
 
 def place_of(rows: bool) -> Any:
-    from xpsql.platform.training.devices import Place
+    from xpsql.platform.training.devices import DevicePlace
 
-    return Place("gpu" if has_card() else "cpu", rows, False)
+    return DevicePlace("gpu" if has_card() else "cpu", rows, False)
 
 
 def tables_of_vectors(operator: str, dim: int, most_bytes: int | None = None, rows: int = 1 << 16) -> list[Any]:

@@ -46,8 +46,8 @@ def moved_once(limit: float, whole: jax.Array) -> jax.Array:
     lost = lost_of_product(whole, step, product)
     total = product - low
     back = total - product
-    exact: jax.Array = total + (((product - (total - back)) - (low + back)) + lost)
-    return exact
+    found: jax.Array = total + (((product - (total - back)) - (low + back)) + lost)
+    return found
 
 
 def lost_of_product(first: jax.Array, second: jax.Array, product: jax.Array) -> jax.Array:

@@ -25,7 +25,7 @@ SHARE_OF_ROWS = 0.6
 """Of a device's memory, granted to rows: they take half as much again while they grow."""
 
 
-class Place(NamedTuple):
+class DevicePlace(NamedTuple):
     """Where the steps of a training run.
 
     Attributes:
@@ -57,13 +57,13 @@ class Place(NamedTuple):
         return jax.jit(exact, compiler_options=options)
 
 
-def place_of(settings: Settings) -> Place | None:
+def place_of(settings: Settings) -> DevicePlace | None:
     """Return where steps run other than on the CPU with rows in this process's store; None: there."""
     device, rows = GPU if settings.device == GPU else "cpu", settings.rows_on == "device"
-    return Place(device, rows, settings.sync == "bsp") if rows or device == GPU else None
+    return DevicePlace(device, rows, settings.sync == "bsp") if rows or device == GPU else None
 
 
-def device_tables(place: Place | None) -> NewTable | None:
+def device_tables(place: DevicePlace | None) -> NewTable | None:
     """Return what makes tables on a device; None where rows are in this process's store."""
     if place is None or not place.rows:
         return None
@@ -79,7 +79,7 @@ def device_tables(place: Place | None) -> NewTable | None:
     return new_table
 
 
-def dense_device(place: Place | None) -> jax.Device | None:
+def dense_device(place: DevicePlace | None) -> jax.Device | None:
     """Return where dense parameters are; None: where JAX puts what names no device."""
     return None if place is None or not place.rows else place.found
 

@@ -34,7 +34,7 @@ from .checked import checked
 from .clauses.label import LABEL
 from .clauses.using import OPERATORS
 from .compiled import limit_threads
-from .devices import Place, place_of
+from .devices import DevicePlace, place_of
 from .plan import Plan
 from .settings_checks import check_release, check_settings
 
@@ -67,7 +67,7 @@ class Recipe(NamedTuple):
     dense: DenseProgram
     ladders: Ladders
     optimizer: str | None
-    place: Place | None = None
+    place: DevicePlace | None = None
 
 
 def recipe_of(plan: Plan, columns: Columns) -> Recipe:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import jax
@@ -13,6 +15,7 @@ import pytest
 from tests.algorithms.test_conformance import OTHERS, PARTS
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Online
+from xpsql.algorithms.layers.initial import moved, moved_once
 from xpsql.algorithms.layers.lookups import PREFIX
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.ps.compiled.device_programs import DevicePrograms, packed
@@ -96,3 +99,12 @@ def check_rows(programs: RowPrograms) -> None:
     texts += [lowered(push, held, *given) for push in (device.push, device.watched_push)]
     assert not any(PREFIX in text for text in texts)
     assert all("while" not in text for text in texts), "rows are cleared in a loop, as CPUs like it"
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.05, 0.25])
+def test_a_device_that_rounds_products_starts_vectors_with_the_bits_of_the_cpu(scale: float) -> None:
+    limit, whole = scale * math.sqrt(3), np.arange(0, 1 << 24, 7, dtype=np.float32)
+    on_cpu = jax.jit(functools.partial(moved, limit))(whole)
+    with jax.disable_jit():  # each operation is a program, so that none is fused with another
+        elsewhere = moved_once(limit, jnp.asarray(whole))
+    np.testing.assert_array_equal(elsewhere, on_cpu)

@@ -12,6 +12,9 @@ from tests.ps.test_native_store import COLUMNS, COUNT, StoreMachine, V, random_k
 from xpsql.platform.ps._native import Store
 from xpsql.platform.ps.rows.base import ColumnTypes
 from xpsql.platform.ps.rows.device import DeviceRows
+from xpsql.platform.training.compiled import prepare_jax
+
+prepare_jax()  # without conftest.py, too: what names no device is computed on the CPU
 
 FEW = settings(max_examples=5, stateful_step_count=15, deadline=None)
 LITTLE = 40_000

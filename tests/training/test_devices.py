@@ -20,7 +20,7 @@ from xpsql.algorithms.linear.xftrl import XFTRL, XftrlOptions, xftrl
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.compiled import prepare_jax
-from xpsql.platform.training.devices import Place, check_device, dense_device, device_tables, missing, place_of
+from xpsql.platform.training.devices import DevicePlace, check_device, dense_device, device_tables, missing, place_of
 from xpsql.platform.training.online.on_device import placed_step
 from xpsql.platform.training.plan import Plan, Settings, Use
 from xpsql.testing import AlgorithmTrial
@@ -50,7 +50,7 @@ def test_a_step_placed_on_a_device_returns_what_learning_there_needs() -> None:
     given = trial.parameters(), trial.inputs(), None
     expected = trial.learn(*given)
     for rows in (False, True):
-        found = placed_step(trial.algorithm, (), Place("cpu", rows, True))(*given)
+        found = placed_step(trial.algorithm, (), DevicePlace("cpu", rows, True))(*given)
         assert isinstance(found.predictions, np.ndarray)
         assert isinstance(found.gradients["weights"], jax.Array if rows else np.ndarray)
         np.testing.assert_array_equal(found.predictions, expected.predictions)
@@ -59,9 +59,9 @@ def test_a_step_placed_on_a_device_returns_what_learning_there_needs() -> None:
 
 def test_only_a_device_that_is_asked_for_places_anything() -> None:
     assert place_of(Settings()) is place_of(Settings(device="cpu")) is None
-    assert place_of(Settings(device="gpu", sync="bsp")) == Place("gpu", False, True)
-    assert place_of(Settings(rows_on="device")) == Place("cpu", True, False)
-    assert device_tables(None) is device_tables(Place("gpu", False, False)) is dense_device(None) is None
+    assert place_of(Settings(device="gpu", sync="bsp")) == DevicePlace("gpu", False, True)
+    assert place_of(Settings(rows_on="device")) == DevicePlace("cpu", True, False)
+    assert device_tables(None) is device_tables(DevicePlace("gpu", False, False)) is dense_device(None) is None
 
 
 @pytest.mark.skipif(not NO_GPU, reason="there is a GPU")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..messages import Touched
 from ..rows.buckets import NONE, located
-from ..rows.held import FRESH, MARKS, OWN, STAMP, Held, Tally, beyond, created
+from ..rows.held import FRESH, MARKS, OWN, STAMP, Held, RowTally, beyond, created
 from .program import Given
 from .row_programs import ADDED, KEPT, RowPrograms
 from .table_programs import DRAWN, STATISTICS
@@ -29,7 +29,7 @@ MOST_COUNTED = np.uint32(0xFFFFFFFF)
 Words = NDArray[np.uint32]
 
 
-class Call(NamedTuple):
+class DeviceCall(NamedTuple):
     """What a call brings, taken apart.
 
     Attributes:
@@ -44,13 +44,13 @@ class Call(NamedTuple):
 
     @property
     def valid(self) -> jax.Array:
-        """Which keys are there, bool[size]."""
+        """The keys that are there, bool[size]."""
         return jnp.arange(len(self.keys)) < self.numbers["rows"].astype(jnp.int32)
 
     @property
-    def tally(self) -> Tally:
-        """Of the rows."""
-        return Tally(*(self.numbers[f"tally_{name}"].astype(jnp.int32) for name in Tally._fields))  # type: ignore[arg-type]
+    def tally(self) -> RowTally:
+        """How many rows there were."""
+        return RowTally(*(self.numbers[f"tally_{name}"].astype(jnp.int32) for name in RowTally._fields))  # type: ignore[arg-type]
 
 
 class DevicePull(NamedTuple):
@@ -71,7 +71,7 @@ class DevicePush(NamedTuple):
         report, failed, bounds: see Pushed.
     """
 
-    tally: Tally
+    tally: RowTally
     left: jax.Array
     words: jax.Array
     floats: tuple[jax.Array, ...]
@@ -94,16 +94,16 @@ def packed(size: int, keys: NDArray[np.uint64], numbers: Mapping[str, float], to
     return whole
 
 
-def unpacked(whole: jax.Array, width: int) -> Call:
+def unpacked(whole: jax.Array, width: int) -> DeviceCall:
     """Return what `packed` was given."""
     begin = len(UINTS) + len(FLOATS)
     numbers = {name: whole[at] for at, name in enumerate(UINTS)}
     numbers |= {name: jax.lax.bitcast_convert_type(whole[len(UINTS) + at], jnp.float32) for at, name in enumerate(FLOATS)}
     words = whole[begin:].reshape(-1, width)
-    return Call(numbers, words[:, :2], words[:, 2:])
+    return DeviceCall(numbers, words[:, :2], words[:, 2:])
 
 
-def found(programs: RowPrograms, held: Held, call: Call) -> tuple[Given, jax.Array, jax.Array, jax.Array]:
+def found(programs: RowPrograms, held: Held, call: DeviceCall) -> tuple[Given, jax.Array, jax.Array, jax.Array]:
     """Return the columns of keys, as the inputs of programs, new ones as they start; their words, rows, and which are new."""
     rows = located(held.places, call.keys)
     rows = jnp.where(call.valid, rows, NONE)
@@ -175,7 +175,7 @@ class DevicePrograms:
         held = held._replace(words=held.words.at[at].set(stored, mode="drop", unique_indices=True), floats=columns)
         return held, DevicePush(tally, left, stored, floats, done.report, done.failed, done.bounds)
 
-    def _stored(self, call: Call, words: jax.Array, new: jax.Array) -> jax.Array:
+    def _stored(self, call: DeviceCall, words: jax.Array, new: jax.Array) -> jax.Array:
         """Return the words of rows as a push leaves them."""
         counts, clicks, slots = call.told[:, 0], call.told[:, 1], call.told[:, 2]
         old = {name: words[:, OWN + at] for at, name in enumerate(COLUMNS)}
@@ -187,17 +187,17 @@ class DevicePrograms:
         return jnp.stack([*(own[at] for at in range(OWN)), *(after[name] for name in COLUMNS)], 1)
 
 
-def made(held: Held, call: Call, rows: jax.Array, new: jax.Array) -> tuple[Held, jax.Array, jax.Array, Tally]:
+def made(held: Held, call: DeviceCall, rows: jax.Array, new: jax.Array) -> tuple[Held, jax.Array, jax.Array, RowTally]:
     """Give new keys rows, where there are some; see `created`."""
 
-    def some(held: Held) -> tuple[Held, jax.Array, jax.Array, Tally]:
+    def some(held: Held) -> tuple[Held, jax.Array, jax.Array, RowTally]:
         held, mine, left, tally = created(held, call.keys, new, call.tally)
         return held, jnp.where(new, mine, rows), left, tally
 
-    def none(held: Held) -> tuple[Held, jax.Array, jax.Array, Tally]:
+    def none(held: Held) -> tuple[Held, jax.Array, jax.Array, RowTally]:
         return held, rows, jnp.zeros(len(rows), jnp.bool_), call.tally
 
-    found: tuple[Held, jax.Array, jax.Array, Tally] = jax.lax.cond(new.any(), some, none, held)
+    found: tuple[Held, jax.Array, jax.Array, RowTally] = jax.lax.cond(new.any(), some, none, held)
     return found
 
 

@@ -19,8 +19,8 @@ from . import held as on_device
 from .base import MISSING
 from .device_memory import HOST, DeviceMemory, Keys, Numbers, keys_in
 from .held import CHANGED, LIVE, MARKS, numbers
+from .pending import PendingSnapshot
 from .records import KEY, check_listed
-from .taking import Taking
 
 NUM_SLICES, SLICE_SHIFT = 1024, 54
 MOST_COUNTED = 0xFFFFFFFF
@@ -194,7 +194,7 @@ class DeviceRows(DeviceMemory):
             self.settle()
             full = full or not self._known[reader]
             self.beside.begin_snapshot(full, reader)
-            self._taking = Taking(self._marked(LIVE if full else LIVE | CHANGED[reader]), reader)
+            self._taking = PendingSnapshot(self._marked(LIVE if full else LIVE | CHANGED[reader]), reader)
             self.held = on_device.unmark(self.held, CHANGED[reader])
             gone = np.unique(np.concatenate([np.empty(0, np.uint64), *([] if full else self._gone[reader])]))
             self._gone[reader].clear()

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from .._native import Store
 from . import held as on_device
 from .base import MISSING, ColumnTypes
-from .held import CHANGED, FRESH, HIGH, LIVE, LOW, MARKS, OWN, Held, Tally, counted, halves, longer, numbers, wanted
+from .held import CHANGED, FRESH, HIGH, LIVE, LOW, MARKS, OWN, Held, RowTally, counted, halves, longer, numbers, wanted
+from .pending import PendingSnapshot
 from .records import KEY, RecordFields
-from .taking import Taking
 
 HOST = np.uint32(1 << 31)
 """The numbers of rows in this machine's memory begin here."""
@@ -33,7 +33,7 @@ Keys = NDArray[np.uint64]
 class Unsettled(NamedTuple):
     """A push whose end was not waited for; see DeviceMemory.pushed."""
 
-    tally: Tally
+    tally: RowTally
     keys: Keys
     left: jax.Array
     words: jax.Array
@@ -77,17 +77,17 @@ class DeviceMemory:
         self._shape = at - OWN, [columns[n][2] for n in self.floats]
         self.held: Held = jax.device_put(on_device.new(rows // ROWS_A_BUCKET, rows, *self._shape), device)
         self.guard = threading.RLock()
-        self._tally = Tally(0, 0, 0)
+        self._tally = RowTally(0, 0, 0)
         self._unsettled: Unsettled | None = None
         self.beside = Store(columns)
         self.clock, self.moved = 1, 0
         self._gone: tuple[list[Keys], list[Keys]] = ([], [])
         self._known = [False, False]
-        self._taking: Taking | None = None
+        self._taking: PendingSnapshot | None = None
         self._sorted: tuple[Keys, Numbers] | None = None
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> RowTally:
         """How many rows it has."""
         self.settle()
         return self._tally
@@ -99,7 +99,7 @@ class DeviceMemory:
                 return
             self._unsettled = None
             tally, some = jax.device_get((last.tally, last.left.any()))
-            self._tally = Tally(*map(int, tally))
+            self._tally = RowTally(*map(int, tally))
             if some:
                 (at,) = np.asarray(last.left)[: len(last.keys)].nonzero()
                 self.beside.put(self._recorded(np.asarray(last.words)[at], [np.asarray(of)[at] for of in last.floats]))
@@ -111,7 +111,7 @@ class DeviceMemory:
             self._keep(rows[rows != MISSING])
 
     def pushed(
-        self, held: Held, tally: Tally, keys: Keys, left: jax.Array, words: jax.Array, floats: tuple[jax.Array, ...]
+        self, held: Held, tally: RowTally, keys: Keys, left: jax.Array, words: jax.Array, floats: tuple[jax.Array, ...]
     ) -> None:
         """Take the state that the program of a push returns.
 

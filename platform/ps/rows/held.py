@@ -42,7 +42,7 @@ class Held(NamedTuple):
     free: jax.Array
 
 
-class Tally(NamedTuple):
+class RowTally(NamedTuple):
     """How many rows there are, the number after the last, and how many numbers are free; of a program int32, else int."""
 
     rows: int
@@ -66,7 +66,7 @@ def beyond(chosen: jax.Array, rows: jax.Array, capacity: int) -> jax.Array:
     return jnp.where(chosen, rows, jnp.uint32(capacity) + jnp.arange(len(rows), dtype=jnp.uint32))
 
 
-def created(held: Held, keys: jax.Array, wanted: jax.Array, tally: Tally) -> tuple[Held, jax.Array, jax.Array, Tally]:
+def created(held: Held, keys: jax.Array, wanted: jax.Array, tally: RowTally) -> tuple[Held, jax.Array, jax.Array, RowTally]:
     """Give keys that have no row one, without values.
 
     Returns:
@@ -81,14 +81,14 @@ def created(held: Held, keys: jax.Array, wanted: jax.Array, tally: Tally) -> tup
     back = left.sum(dtype=jnp.int32)
     place = (tally.free - used + jnp.cumsum(left) - 1).astype(jnp.uint32)
     free = held.free.at[beyond(left, place, len(held.free))].set(rows, mode="drop", unique_indices=True)
-    counts = Tally(tally.rows + count - back, tally.end + count - used, tally.free - used + back)  # type: ignore[arg-type]
+    counts = RowTally(tally.rows + count - back, tally.end + count - used, tally.free - used + back)  # type: ignore[arg-type]
     return held._replace(places=index, free=free), rows, left, counts
 
 
 @partial(jax.jit, donate_argnums=0)
 def create(
-    held: Held, keys: jax.Array, wanted: jax.Array, stamp: int, tally: Tally
-) -> tuple[Held, jax.Array, jax.Array, Tally]:
+    held: Held, keys: jax.Array, wanted: jax.Array, stamp: int, tally: RowTally
+) -> tuple[Held, jax.Array, jax.Array, RowTally]:
     """Do as `created` does, and give the rows their keys, and zeros."""
     held, rows, left, tally = created(held, keys, wanted, tally)
     at = beyond(wanted & ~left, rows, len(held.words))
@@ -136,14 +136,14 @@ def stamp(held: Held, keys: jax.Array, wanted: jax.Array, now: int) -> Held:
 
 
 @partial(jax.jit, donate_argnums=0)
-def remove(held: Held, keys: jax.Array, rows: jax.Array, tally: Tally) -> tuple[Held, Tally]:
+def remove(held: Held, keys: jax.Array, rows: jax.Array, tally: RowTally) -> tuple[Held, RowTally]:
     """Remove rows, all different but NONE; some keys may not be in the index."""
     wanted = rows != NONE
     at, count = beyond(wanted, rows, len(held.words)), wanted.sum(dtype=jnp.int32)
     place = (tally.free + jnp.cumsum(wanted) - 1).astype(jnp.uint32)
     free = held.free.at[beyond(wanted, place, len(held.free))].set(rows, mode="drop", unique_indices=True)
     words = held.words.at[at, MARKS].set(0, mode="drop", unique_indices=True)
-    counts = Tally(tally.rows - count, tally.end, tally.free + count)  # type: ignore[arg-type]
+    counts = RowTally(tally.rows - count, tally.end, tally.free + count)  # type: ignore[arg-type]
     return held._replace(places=without(held.places, keys, wanted), words=words, free=free), counts
 
 
@@ -199,6 +199,6 @@ def wanted(n: int) -> NDArray[np.bool_]:
     return np.arange(padded(n)) < n
 
 
-def counted(tally: Tally) -> Tally:
+def counted(tally: RowTally) -> RowTally:
     """Return the tally of a program as numbers of Python."""
-    return Tally(*(int(count) for count in jax.device_get(tally)))
+    return RowTally(*(int(count) for count in jax.device_get(tally)))

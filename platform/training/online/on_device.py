@@ -11,7 +11,7 @@ import jax
 from ....algorithms.base import Algorithm, Inputs
 from ...input.offered import Offered
 from ...ps.pieces import DensePiece
-from ..devices import Place
+from ..devices import DevicePlace
 from ..recipe import Recipe
 from .step import KEPT, Learned, Step, learn_step, step_of
 
@@ -24,7 +24,7 @@ def step_for(recipe: Recipe) -> Step:
 
 
 @functools.lru_cache(maxsize=KEPT)
-def placed_step(algorithm: Algorithm, pieces: tuple[DensePiece, ...], place: Place) -> Step:
+def placed_step(algorithm: Algorithm, pieces: tuple[DensePiece, ...], place: DevicePlace) -> Step:
     """Return the training step on a device. Gradients stay there where the rows are there; all else is in this process."""
     step, device = place.compiled(step_of(algorithm, pieces)), place.found
 

@@ -11,7 +11,7 @@ Numbers = NDArray[np.uint32]
 Records = NDArray[np.uint8]
 
 
-class Taking:
+class PendingSnapshot:
     """What is left to take of a snapshot.
 
     Args:
