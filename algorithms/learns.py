@@ -115,10 +115,14 @@ class Solved(NamedTuple):
     Attributes:
         goal: whose sum over examples is minimised.
         solve: how. The optimizer of the table keeps the column "w" and nothing else.
+        l2: the L2 penalty that `solve` adds.
+        path: others that are tried, the strongest first, where rows are held out; empty: the statement gives one.
     """
 
     goal: Supervised
     solve: Solve
+    l2: float = 0.0
+    path: tuple[float, ...] = ()
 
     def guarded(self, guard: Guard) -> Solved:
         """Return the same with its functions guarded."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...algorithms.learns import Solved
 from ...warehouse.files import VersionFiles
 from ..cores import cores
 from ..engines.base import Engine, Scan, Staged
@@ -23,6 +24,7 @@ from .compiled import prepare_jax
 from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_bytes
 from .held_rows import usual
 from .metrics.remarks import SlotCounts, remarks, seen_at_first
+from .metrics.validate import Validate
 from .metrics.windows import Schedule, without_windows
 from .parallelism import Places, passes_of
 from .plan import ALL, NONE, REST, Plan
@@ -170,7 +172,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact),
         *evaluation_rows(prepared.schedule),
-        *([("validation", f"{plan.validate.text}, after each pass")] if plan.validate is not None else []),
+        *([("validation", validation_text(plan.validate, algorithm))] if plan.validate is not None else []),
         *held_rows_of(prepared, seconds),
         *place_rows(places, plan),
         ("passes", passes_text(plan, algorithm, prepared.counts.total)),
@@ -197,6 +199,14 @@ def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
         return "by the number of rows"
     passes = passes_of(plan, algorithm, rows or 1)
     return f"{passes} (chosen for {rows:,} rows)" if by_rows else str(passes)
+
+
+def validation_text(validate: Validate, algorithm: Algorithm) -> str:
+    """Say which rows are held out, and when they are scored."""
+    if not isinstance(algorithm.learns, Solved):
+        return f"{validate.text}, after each pass"
+    tried = len(algorithm.learns.path)
+    return f"{validate.text}, " + (f"by each of {tried} penalties, of which the best is taken" if tried > 1 else "at the end")
 
 
 def held_rows_of(prepared: Prepared, seconds: float) -> list[tuple[str, str]]:

@@ -119,7 +119,8 @@ def anew(prepared: Prepared, passes: int) -> Prepared:
     baseline = prepared.baseline
     if prepared.parent is None:
         baseline = baseline_of(plan, prepared.recipe, prepared.columns, scan.scan, prepared.splits)
-    return replace(prepared, plan=plan, scan=scan.scan, counts=counts, hold_out=None, passes=passes, baseline=baseline)
+    again = replace(prepared, plan=plan, scan=scan.scan, counts=counts, hold_out=None, passes=passes, baseline=baseline)
+    return replace(again, passes=1, choice=passes - 1) if prepared.chooses else again
 
 
 def rest(prepared: Prepared, best: int, examples: int, draft: Draft, monitor: Monitor) -> Prepared:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...algorithms.learns import Solved
 from ...warehouse.manifest import Split
 from ..engines.base import Scan
 from ..input.batches import Batch
@@ -64,6 +65,7 @@ class TrainingInput:
         round: the round that it is in; None: the first, or the only one.
         taking: what the statement says of rows before they are learned from; None: nothing.
         counts: how many rows of each split are learned.
+        choice: which of a solver's penalties it takes; None: all are tried where rows are held out.
     """
 
     plan: Plan
@@ -79,6 +81,7 @@ class TrainingInput:
     tree: Tree | None = field(default=None, kw_only=True)
     round: Round | None = field(default=None, kw_only=True)
     taking: Taking | None = field(default=None, kw_only=True)
+    choice: int | None = field(default=None, kw_only=True)
 
     @property
     def begins(self) -> Version | None:
@@ -130,6 +133,12 @@ class Prepared(TrainingInput):
         """How many more rounds follow the first one, at most, each with another tree; none where no rows are held out."""
         tree = self.recipe.algorithm.tree
         return 0 if tree is None or self.plan.validate is None else tree.rebuild
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it is solved by several penalties, of which rows held out choose one."""
+        learns = self.recipe.algorithm.learns
+        return isinstance(learns, Solved) and len(learns.path) > 1 and self.hold_out is not None
 
     @property
     def encoder(self) -> Encoder:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ....algorithms.base import Algorithm, Online, Supervised
+from ....algorithms.base import Algorithm, Online, Solved, Supervised
 from ....warehouse.manifest import Split
 from ...engines.base import Engine, Scan, Staged, staged
 from ...errors import StatementError
@@ -17,7 +17,7 @@ from ...input.row_counts import RowCounts, count, left_by
 from ...input.splits import is_empty
 from ...input.taken import Taking
 from ..metrics.validate import Validate
-from ..plan import HELD_OUT, NONE, PATIENCE, VALIDATE, Plan
+from ..plan import HELD_OUT, NONE, PATIENCE, REST, VALIDATE, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 
@@ -45,6 +45,8 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{VALIDATE} needs final labels, and LATE examples come twice. Give a query of rows with final labels."
         raise StatementError(message, subject=VALIDATE)
     learns = algorithm.learns
+    if isinstance(learns, Solved):
+        return
     if not isinstance(learns, Online):
         raise StatementError(
             f"{VALIDATE} scores rows after each pass; {name} learns all examples at once. Keep rows apart in the query, and "
@@ -73,6 +75,9 @@ def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{HELD_OUT} = '{how}' is of a share of the query's rows. Add VALIDATE ON LAST 0.1, or leave it out."
         if plan.validate is not None:
             message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
+        raise StatementError(message, subject=HELD_OUT)
+    if how == REST and isinstance(algorithm.learns, Solved):
+        message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would know those held out alone. Take 'all'."
         raise StatementError(message, subject=HELD_OUT)
     if algorithm.tree is not None:
         message = f"{HELD_OUT} = '{how}': the tree of {name} has the items of the rows that it learned. Leave it out."

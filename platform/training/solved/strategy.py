@@ -11,7 +11,7 @@ from ...operators.base import Operator
 from ..estimates import Cost
 from ..monitor import Monitor
 from ..online.strategy import check_time
-from ..plan import EVALUATE, PASSES, Plan
+from ..plan import EVALUATE, PASSES, VALIDATE, Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
 from ..row_files.saved import SavedShards
@@ -29,6 +29,12 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
             refuse_operator(plan, operator, operator.whole)
     check_rates(plan, recipe, tasks)
     check_batches(plan)
+    if plan.validate is not None and recipe.programs[0].chain.offers:
+        raise StatementError(
+            f"{VALIDATE} scores rows by a version's own rates, and {plan.algorithm.name} learns by those before each example. "
+            "Leave either out.",
+            subject=VALIDATE,
+        )
 
 
 def check_rates(plan: Plan, recipe: Recipe, tasks: Tasks | None) -> None:
