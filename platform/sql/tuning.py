@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import StatementError
-from ..training.tuning.space import HIGHER, LOWER, METHODS, Tune
+from ..training.metrics.validations import HIGHER, LOWER
+from ..training.tuning.space import METHODS, Tune
 from .cursor import Cursor
 
 MOST_TRIALS = 1000

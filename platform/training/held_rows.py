@@ -19,7 +19,7 @@ from ..input.holdout import HeldOut
 from ..input.row_counts import RowCounts
 from .checkpoints.driver_state import DRIVER_STATE
 from .checkpoints.files import read_message, write_message
-from .conclusion import Learned
+from .conclusion import LearnedRest
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
 from .online.rebuilding import as_begun
@@ -84,7 +84,7 @@ def keep(draft: Draft, held: SavedShards, monitor: Monitor) -> None:
 
 def learn_rest(
     prepared: Prepared, how: str, draft: Draft, monitor: Monitor, reporter: Reporter, learn: Learn
-) -> tuple[SavedShards, Learned]:
+) -> tuple[SavedShards, LearnedRest]:
     """Learn the rows held out, and return what was written, and of how many examples the version is.
 
     Args:
@@ -102,7 +102,7 @@ def learn_rest(
     lines = Later(draft, len(monitor.validations.passes), sum(monitor.counted.values()))
     second = Monitor(again.targets, lines, reporter, False)
     held = learn(again, second)
-    return held, Learned(how, second.passes.examples + (0 if how == ALL else best.examples), second)
+    return held, LearnedRest(how, second.passes.examples + (0 if how == ALL else best.examples), second)
 
 
 def plain(plan: Plan) -> Plan:

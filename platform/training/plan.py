@@ -20,11 +20,12 @@ from .checkpoints.begins import Beginning
 from .metrics.evaluate import Evaluate
 from .metrics.gate import Condition
 from .metrics.validate import Validate
+from .metrics.validations import HIGHER, LOWER
 from .resident.publish import Publish
 
 OPERATORS, EVALUATE, VALIDATE, RELEASE = map(Subject, ("OPERATORS", "EVALUATE", "VALIDATE", "RELEASE"))
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, HELD_OUT = (
-    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync", "held_out")
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, HELD_OUT, PATIENCE_BY = (
+    Subject("WITH", option=name) for name in ("passes", "base_rate", "patience", "delay", "sync", "held_out", "patience_by")
 )
 ALL, REST, NONE = "all", "rest", "none"
 
@@ -54,6 +55,12 @@ class Settings:
         "the training stops; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
+    )
+    patience_by: str | None = option(
+        None,
+        "the metric of the first label that patience judges by; by default its loss, or recall",
+        choices=(*HIGHER, *LOWER),
+        needs=(when("patience"),),
     )
     held_out: str | None = option(
         None,

@@ -30,7 +30,7 @@ def apply(parameters, features):
     return features.dense
 """
 PAIR = ("image", "images")
-USUAL = {"half_life": "7 days", "min_count": 3, "utility": 0.5}  # of options that have no default
+USUAL = {"half_life": "7 days", "min_count": 3, "utility": 0.5, "patience": 2}  # of options that have no default
 
 
 class Dependence(NamedTuple):
@@ -82,7 +82,7 @@ def parsed(given: Dependence, values: Mapping[str, Any], tmp_path: Path) -> None
 
 def first_of(field: dataclasses.Field[Any]) -> Any:
     """Return a value that an option takes: its default, where that is one."""
-    return {"within": "7 days", "checkpoint_path": "/tmp/checkpoints"}.get(field.name, field.default)
+    return {"within": "7 days", "checkpoint_path": "/tmp/checkpoints", "patience_by": "auc"}.get(field.name, field.default)
 
 
 def without(options: type[Any], need: When) -> dict[str, Any]:

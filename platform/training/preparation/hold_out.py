@@ -16,8 +16,11 @@ from ...input.holdout import HeldOut, held_out
 from ...input.row_counts import RowCounts, count, left_by
 from ...input.splits import is_empty
 from ...input.taken import Taking
+from ..metrics import metrics_for
+from ..metrics.metrics import Targets
 from ..metrics.validate import Validate
-from ..plan import HELD_OUT, NONE, PATIENCE, REST, VALIDATE, Plan
+from ..metrics.validations import HIGHER, LOWER
+from ..plan import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, REST, VALIDATE, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 
@@ -44,6 +47,11 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     if plan.late and plan.validate.share is not None:
         message = f"{VALIDATE} needs final labels, and LATE examples come twice. Give a query of rows with final labels."
         raise StatementError(message, subject=VALIDATE)
+    known = {metric.name for metric in metrics_for(Targets.of(plan.labels, algorithm.measured, False, algorithm.late).traits)}
+    if (by := settings.patience_by) is not None and by not in known:
+        valid = ", ".join(name for name in (*HIGHER, *LOWER) if name in known)
+        message = f"{PATIENCE_BY} = '{by}' is never known of {name} on rows held out. Take one of {valid}."
+        raise StatementError(message, subject=PATIENCE_BY)
     learns = algorithm.learns
     if isinstance(learns, Solved):
         return

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..metrics.metrics import LabelMetrics, Targets
-from .space import HIGHER
+from ..metrics.validations import HIGHER
 
 GROUPS = 20
 WIDTH = 2.09

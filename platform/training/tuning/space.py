@@ -12,9 +12,6 @@ from ...hparams import Hparam, HparamCandidates
 
 TUNE = Subject("TUNE")
 METHODS = ("random", "grid", "halving")
-HIGHER = ("auc", "gauc", "pr_auc", "accuracy", "precision", "recall", "f1", "r2")
-LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
-"""The metrics that can judge, by which of two values is better."""
 
 
 INFEASIBLE, STOPPED, SUCCEEDED, DEFAULT = "INFEASIBLE", "STOPPED", "SUCCEEDED", "default"

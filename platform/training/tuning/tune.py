@@ -31,10 +31,11 @@ from ...progress import SilentReporter
 from ...quoting import quoted
 from ..checkpoints.begins import Beginning, PausedError
 from ..metrics.labels import divided
+from ..metrics.validations import HIGHER
 from ..plan import NONE, Plan, Use
 from ..start import train
 from .paired import JudgedRows, gain_of
-from .space import DEFAULT, HIGHER, INFEASIBLE, STOPPED, SUCCEEDED, TUNE, Tune
+from .space import DEFAULT, INFEASIBLE, STOPPED, SUCCEEDED, TUNE, Tune
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
