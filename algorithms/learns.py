@@ -158,6 +158,16 @@ class Online(NamedTuple):
         return True
 
     @property
+    def path(self) -> tuple[float, ...]:
+        """See Solved."""
+        return ()
+
+    @property
+    def l2(self) -> float:
+        """See Solved."""
+        return 0.0
+
+    @property
     def learner(self) -> None:
         """No package learns in its stead."""
         return None
@@ -186,10 +196,14 @@ class Solved(NamedTuple):
     Attributes:
         goal: whose sum over examples is minimised.
         solve: how. The optimizer of the table keeps the column "w" and nothing else.
+        l2: the L2 penalty that `solve` adds.
+        path: others that are tried, the strongest first, where rows are held out; empty: the statement gives one.
     """
 
     goal: Supervised
     solve: Solve
+    l2: float = 0.0
+    path: tuple[float, ...] = ()
 
     @property
     def augment(self) -> tuple[Augment, ...]:
@@ -269,6 +283,16 @@ class Packaged(NamedTuple):
     def serves(self) -> bool:
         """See Online."""
         return False
+
+    @property
+    def path(self) -> tuple[float, ...]:
+        """See Solved."""
+        return ()
+
+    @property
+    def l2(self) -> float:
+        """See Solved."""
+        return 0.0
 
     @property
     def solve(self) -> None:

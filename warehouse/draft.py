@@ -187,7 +187,8 @@ class Draft(VersionFiles):
         One that can be resumed is `interrupted` instead, and keeps its input and checkpoints.
         """
         try:
-            resumed = not isinstance(error, DataError | StatementError) and self._has_checkpoint()
+            begun = bool(self.manifest.learned.rounds) or self._has_checkpoint()
+            resumed = begun and not isinstance(error, DataError | StatementError)
             for name in DATA if resumed else (*DATA, *RESUMED, VECTORS):
                 clear(self.folder / name)
             if not resumed:

@@ -131,7 +131,7 @@ class Models(Catalog):
         try:
             for name in DATA:
                 remove(folder / name)
-            mend_progress(folder, newest_checkpoint(before, folder) is not None)
+            mend_progress(folder, bool(before.learned.rounds) or newest_checkpoint(before, folder) is not None)
             mend_segments(folder)
             checkpoints_of(before, folder).mark()  # the place may have gone since
             manifest = dataclasses.replace(before, status="training", epoch=epoch, error=None)

@@ -39,7 +39,7 @@ ENOUGH_EXAMPLES = 10_000
 MUCH_WORSE = 1.2
 
 
-class Learned(NamedTuple):
+class LearnedRest(NamedTuple):
     """What a version learned of the rows held out.
 
     Attributes:
@@ -77,7 +77,7 @@ def conclude(
     held: SavedShards,
     monitor: Monitor,
     models: Models,
-    rest: Learned | None,
+    rest: LearnedRest | None,
     failing: str | None,
 ) -> None:
     """Commit a version whose rows are written.
@@ -134,7 +134,7 @@ def validation_of(monitor: Monitor) -> dict[str, float | None]:
     return {} if kept is None else flat(monitor.validations.by_label(kept))
 
 
-def told_of(rest: Learned | None) -> str | None:
+def told_of(rest: LearnedRest | None) -> str | None:
     """Say that rows held out were learned; None where they were not."""
     if rest is None:
         return None
@@ -237,7 +237,7 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
     )
 
 
-def monitors_of(monitor: Monitor, rest: Learned | None) -> list[Monitor]:
+def monitors_of(monitor: Monitor, rest: LearnedRest | None) -> list[Monitor]:
     """Return the monitors of the parts of a training that are in its version."""
     if rest is None:
         return [monitor]

@@ -19,7 +19,7 @@ from ..input.holdout import HeldOut
 from ..input.streams.base import StreamQuery
 from ..ps.compiled.table_programs import Programs
 from .clauses.evaluate import EVALUATE
-from .clauses.validate import VALIDATE
+from .clauses.validate import VALIDATE, Validate
 from .clauses.weight import WEIGHT
 from .clauses.weight import shown as weight_rows
 from .compiled import prepare_jax
@@ -176,7 +176,7 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact),
         *evaluation_rows(prepared.schedule),
-        *([("validation", f"{validate.text}, after each pass")] if validate is not None else []),
+        *([("validation", validation_text(validate, algorithm))] if validate is not None else []),
         *held_rows_of(prepared, seconds),
         *place_rows(places, plan),
         ("passes", passes_text(plan, algorithm, prepared.counts.total)),
@@ -204,6 +204,14 @@ def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
         return "by the number of rows"
     passes = passes_of(plan, algorithm, rows or 1)
     return f"{passes} (chosen for {rows:,} rows)" if by_rows else str(passes)
+
+
+def validation_text(validate: Validate, algorithm: Algorithm) -> str:
+    """Say which rows are held out, and when they are scored."""
+    if algorithm.learns.solve is None:
+        return f"{validate.text}, after each pass"
+    tried = len(algorithm.learns.path)
+    return f"{validate.text}, " + (f"by each of {tried} penalties, of which the best is taken" if tried > 1 else "at the end")
 
 
 def held_rows_of(prepared: Prepared, seconds: float) -> list[tuple[str, str]]:

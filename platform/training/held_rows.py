@@ -22,7 +22,7 @@ from .checkpoints.files import read_message, write_message
 from .clauses.evaluate import EVALUATE
 from .clauses.release import RELEASE
 from .clauses.validate import VALIDATE
-from .conclusion import Learned
+from .conclusion import LearnedRest
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
 from .online.rebuilding import as_begun
@@ -88,7 +88,7 @@ def keep(draft: Draft, held: SavedShards, monitor: Monitor) -> None:
 
 def learn_rest(
     prepared: Prepared, how: str, draft: Draft, monitor: Monitor, reporter: Reporter, learn: Learn
-) -> tuple[SavedShards, Learned]:
+) -> tuple[SavedShards, LearnedRest]:
     """Learn the rows held out, and return what was written, and of how many examples the version is.
 
     Args:
@@ -106,7 +106,7 @@ def learn_rest(
     lines = Later(draft, len(monitor.validations.passes), sum(monitor.counted.values()))
     second = Monitor(again.targets, lines, reporter, False)
     held = learn(again, second)
-    return held, Learned(how, second.passes.examples + (0 if how == ALL else best.examples), second)
+    return held, LearnedRest(how, second.passes.examples + (0 if how == ALL else best.examples), second)
 
 
 def plain(plan: Plan) -> Plan:
@@ -123,7 +123,7 @@ def anew(prepared: Prepared, passes: int) -> Prepared:
     baseline = prepared.baseline
     if prepared.parent is None:
         baseline = baseline_of(plan, prepared.recipe, prepared.columns, scan.scan, prepared.splits)
-    return replace(
+    again = replace(
         prepared,
         plan=plan,
         scan=scan.scan,
@@ -133,6 +133,7 @@ def anew(prepared: Prepared, passes: int) -> Prepared:
         baseline=baseline,
         trial=NO_TRIAL,
     )
+    return replace(again, passes=1, choice=passes - 1) if prepared.chooses else again
 
 
 def rest(prepared: Prepared, best: int, examples: int, draft: Draft, monitor: Monitor) -> Prepared:

@@ -20,12 +20,13 @@ from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.vectors import VECTORS
 from .clauses.weight import BY_AGE, WEIGHT
+from .metrics.validations import HIGHER, LOWER
 
 R = TypeVar("R")
 V = TypeVar("V")
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT, TARGET = (
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT, TARGET, PATIENCE_BY = (
     Subject("WITH", option=name)
-    for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on", "held_out", "target")
+    for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on", "held_out", "target", "patience_by")
 )
 ALL, REST, NONE = "all", "rest", "none"
 
@@ -55,6 +56,12 @@ class Settings:
         "the training stops; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
+    )
+    patience_by: str | None = option(
+        None,
+        "the metric of the first label that patience judges by; by default its loss, or recall",
+        choices=(*HIGHER, *LOWER),
+        needs=(when("patience"),),
     )
     held_out: str | None = option(
         None,

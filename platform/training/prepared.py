@@ -70,6 +70,7 @@ class TrainingInput:
         taking: what the statement says of rows before they are learned from; None: nothing.
         counts: how many rows of each split are learned.
         trial: what TUNE asks of it.
+        choice: which of a solver's penalties it takes; None: all are tried where rows are held out.
     """
 
     plan: Plan
@@ -86,6 +87,7 @@ class TrainingInput:
     round: Round | None = field(default=None, kw_only=True)
     taking: Taking | None = field(default=None, kw_only=True)
     trial: Trial = field(default=NO_TRIAL, kw_only=True)
+    choice: int | None = field(default=None, kw_only=True)
 
     @property
     def begins(self) -> Version | None:
@@ -137,6 +139,11 @@ class Prepared(TrainingInput):
         """How many more rounds follow the first one, at most, each with another tree; none where no rows are held out."""
         tree = self.recipe.algorithm.tree
         return 0 if tree is None or self.plan.clause(VALIDATE) is None else tree.rebuild
+
+    @property
+    def chooses(self) -> bool:
+        """Whether it is solved by several penalties, of which rows held out choose one."""
+        return len(self.recipe.algorithm.learns.path) > 1 and self.hold_out is not None
 
     @property
     def encoder(self) -> Encoder:

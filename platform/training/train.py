@@ -148,7 +148,8 @@ def run(
     training = with_tree(training, draft)
     plan, recipe = training.plan, training.recipe
     evaluated, patience = plan.clause(EVALUATE) is not None, plan.settings.patience
-    monitor = Monitor(training.targets, lines, reporter, evaluated, patience, training.rebuilds > 0)
+    monitor = Monitor(training.targets, lines, reporter, evaluated, patience, training.rebuilds > 0 or training.chooses)
+    monitor.validations.by = plan.settings.patience_by
     if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", training.num_examples)

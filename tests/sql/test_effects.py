@@ -30,7 +30,8 @@ def apply(parameters, features):
     return features.dense
 """
 PAIR = ("image", "images")
-USUAL = {"half_life": "7 days", "min_count": 3, "utility": 0.5, "target": "2 hours"}  # of options that have no default
+USUAL = {"half_life": "7 days", "min_count": 3, "utility": 0.5, "target": "2 hours", "patience": 2}
+"""Values of options that have no default."""
 
 
 class Dependence(NamedTuple):
@@ -82,7 +83,8 @@ def parsed(given: Dependence, values: Mapping[str, Any], tmp_path: Path) -> None
 
 def first_of(field: dataclasses.Field[Any]) -> Any:
     """Return a value that an option takes: its default, where that is one."""
-    return {"within": "7 days", "checkpoint_path": "/tmp/checkpoints", "price": 0.04}.get(field.name, field.default)
+    usual = {"within": "7 days", "checkpoint_path": "/tmp/checkpoints", "price": 0.04, "patience_by": "auc"}
+    return usual.get(field.name, field.default)
 
 
 def without(options: type[Any], need: When) -> dict[str, Any]:

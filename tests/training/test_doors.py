@@ -28,7 +28,6 @@ FROM range(300)
 VECTORS = "VECTORS pictures AS (SELECT * FROM pictures) WITH (vectors = (item IN pictures))"
 NO_ROWS = "(SELECT * FROM log WHERE user = 'none')"
 REFUSED = {
-    "owlqn VALIDATE ON 0.1": "VALIDATE scores rows after each pass; owlqn learns all examples at once",
     "xftrl WITH (patience = 2)": "patience = 2 needs rows to judge passes by",
     f"xftrl VALIDATE ON {NO_ROWS}": r"VALIDATE ON \(query\) returns no rows",
     f"xftrl VALIDATE ON {NO_ROWS} WITH (patience = 1, passes = 3)": r"VALIDATE ON \(query\) returns no rows",

@@ -175,3 +175,26 @@ def test_what_cannot_be_learned_of_them_is_refused_where_it_stands(
             session.sql(explain + statement)
         assert caught.value.position is not None
     assert not session.models.exists("m")
+
+
+def test_a_solver_takes_the_penalty_that_is_best_on_rows_held_out_for_all_rows(
+    session: xpsql.Session, heard: Heard, query: str
+) -> None:
+    session.sql(f"TRAIN MODEL m USING owlqn VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.5 AS {query}")
+    info = "SELECT pass, logloss FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY pass"
+    losses = [line["logloss"] for line in session.sql(info).arrow().to_pylist()]
+    manifest = session.models.version("m").manifest
+    assert (len(losses), manifest.best_pass, manifest.held_out, manifest.examples) == (5, int(np.argmin(losses)), "all", ROWS)
+    assert manifest.validation["logloss"] == min(losses) < losses[0]
+    penalty = 1.5 * (64, 8, 1, 1 / 8, 1 / 64)[int(np.argmin(losses))]
+    assert any(note.startswith(f"l2 = {penalty:g} is the best of 96, 12, 1.5, ") for note in heard.notes)
+    session.sql(f"TRAIN MODEL plain USING owlqn (l2 = {penalty}) AS {query}")
+    found, wanted = (session.sql(WEIGHTS.format(name)).arrow().to_pylist() for name in ("m", "plain"))
+    assert [row["weight"] for row in found] == pytest.approx([row["weight"] for row in wanted], rel=1e-5)
+    session.sql(f"TRAIN MODEL once USING owlqn (l2 = 3) VALIDATE ON 0.2 WITH (held_out = 'none') AS {query}")
+    (line,) = session.sql(info.replace("MODEL m", "MODEL once")).arrow().to_pylist()
+    assert session.models.version("once").manifest.validation["logloss"] == line["logloss"]
+    with pytest.raises(TrainingError, match="is held, not served"):
+        session.sql(f"TRAIN MODEL n USING owlqn VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.99 AS {query}")
+    with pytest.raises(StatementError, match="Take 'all'"):
+        session.sql(f"TRAIN MODEL n USING owlqn VALIDATE ON 0.2 WITH (held_out = 'rest') AS {query}")

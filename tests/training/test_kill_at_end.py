@@ -38,6 +38,7 @@ CASES = {
     "a network": (f"USING xnn (dim = 2, hidden = (4)) LABEL label {BEST}", CLICKS),
     "rounds": (f"USING {TREE} {BEST}", HAD),
     "solved": ("USING owlqn (l1 = 0.001) LABEL label", CLICKS),
+    "solved by several penalties": ("USING owlqn LABEL label VALIDATE ON LAST 0.2", CLICKS),
     "packaged": ("USING xgboost (rounds = 2) LABEL label", CLICKS),
 }
 ENDS = (

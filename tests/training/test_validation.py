@@ -159,6 +159,22 @@ def test_a_training_stops_without_gain_and_keeps_the_best_pass(session: xpsql.Se
     assert not (folder / "best").exists() or not [*(folder / "best").iterdir()]
 
 
+def test_a_pass_is_judged_by_the_metric_that_patience_names(session: xpsql.Session, query: str) -> None:
+    best = {}
+    for by in ("logloss", "auc"):
+        more = f", workers = 1, passes = 12, patience = 3, patience_by = '{by}', held_out = 'none'"
+        train(session, query, "VALIDATE ON 0.2", more)
+        values = [line[by] * (1 if by == "auc" else -1) for line in rows(session, PASSES)]
+        best[by] = session.models.version("m").manifest.best_pass
+        assert best[by] == int(np.argmax(values))
+        assert len(values) == best[by] + 4
+    assert best["auc"] != best["logloss"]
+    for by, why in (("gauc", "never known of xftrl on rows held out. Take one of auc, "), ("pcopc", "Valid")):
+        with pytest.raises(StatementError, match=why) as caught:
+            train(session, query, "VALIDATE ON 0.2", f", passes = 3, patience = 1, patience_by = '{by}'")
+        assert caught.value.position is not None
+
+
 def test_a_gate_judges_rows_held_out(session: xpsql.Session, query: str) -> None:
     train(session, query, "VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.5 AND validation.auc(label) > 0.5 AND features > 10")
     with pytest.raises(TrainingError, match=r"validation\.auc is 0\.\d+, previous\.validation\.auc is 0\.\d+"):
@@ -202,7 +218,7 @@ def test_a_report_shows_the_validation(session: xpsql.Session, query: str) -> No
             "",
             "needs EVALUATE EVERY: it judges the metrics of its windows. Add it, or judge",
         ),
-        ("owlqn", "VALIDATE ON 0.1", "", "owlqn learns all examples at once. Keep rows apart"),
+        ("xgboost", "VALIDATE ON 0.1", "", "xgboost learns all examples at once. Keep rows apart"),
         ("slrm", "VALIDATE ON 0.1", "", "slrm "),
     ],
 )

@@ -8,12 +8,10 @@ from typing import Any
 
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError
+from ..metrics.validations import HIGHER, LOWER
 from .base import Clause, as_record, record_of, same
 
 METHODS = ("random", "grid", "halving")
-HIGHER = ("auc", "gauc", "pr_auc", "accuracy", "precision", "recall", "f1", "r2")
-LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
-"""The metrics that can judge, by which of two values is better."""
 MOST_TRIALS = 1000
 
 

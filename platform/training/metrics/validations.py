@@ -11,6 +11,9 @@ from ....warehouse.entries import RoundEntry
 from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
 
+HIGHER = ("auc", "gauc", "pr_auc", "accuracy", "precision", "recall", "f1", "r2")
+LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
+"""The metrics that can judge, by which of two values is better."""
 LEAST_GAIN = 1.03
 """How many times the recall of the best round before a later round must reach."""
 
@@ -39,6 +42,7 @@ class Validations:
 
     Attributes:
         passes: in order.
+        by: the metric that judges; None: the usual one.
         keeps: the best one is kept, else the last.
         starts: the first pass of each round that has begun.
     """
@@ -46,6 +50,7 @@ class Validations:
     def __init__(self, targets: Targets, patience: int | None, rounds: bool = False) -> None:
         self.passes: list[Validated] = []
         self.patience = patience
+        self.by: str | None = None
         self.keeps = rounds or patience is not None
         self.starts = [0]
         self._targets = targets
@@ -104,18 +109,22 @@ class Validations:
 
     @property
     def judge(self) -> str:
-        """The metric of the first label that passes are judged by: recall, of which more is better; log loss of classes, root
-        of the mean squared difference of numbers."""
+        """The metric of the first label that passes are judged by: where none is named, recall, log loss of classes, or the
+        root of the mean squared difference of numbers."""
+        if self.by is not None:
+            return self.by
         traits = self._targets.traits
         return "recall" if "found" in traits else "logloss" if "classes" in traits else "rmse"
 
     def value(self, validated: Validated) -> float:
         """Return that metric after a pass; the worst where it is not defined."""
         value = self.by_label(validated)[self._targets.labels[0]][self.judge]
-        return (0.0 if self.judge == "recall" else math.inf) if value is None else value
+        return (-math.inf if self.judge in HIGHER else math.inf) if value is None else value
 
     def _gains(self, one: Validated, best: Validated) -> bool:
         """Return whether a pass is better than the best one before."""
-        if self.judge != "recall":
+        if self.judge not in HIGHER:
             return self.value(one) < self.value(best)
+        if self.judge != "recall":
+            return self.value(one) > self.value(best)
         return self.value(one) > self.value(best) * (1 if self.round_of(one) == self.round_of(best) else LEAST_GAIN)

@@ -19,7 +19,10 @@ from ...input.taken import Taking
 from ..clauses.label import LABEL
 from ..clauses.transform import TRANSFORM
 from ..clauses.validate import VALIDATE, Validate
-from ..plan import HELD_OUT, NONE, PATIENCE, Plan
+from ..metrics import metrics_for
+from ..metrics.metrics import Targets
+from ..metrics.validations import HIGHER, LOWER
+from ..plan import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, REST, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 from .computed import schema_with, with_computed
@@ -47,7 +50,15 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     if plan.clause(LABEL).late and validate.share is not None:
         message = f"{VALIDATE} needs final labels, and LATE examples come twice. Give a query of rows with final labels."
         raise StatementError(message, subject=VALIDATE.subject)
+    labels = plan.clause(LABEL).columns
+    known = {metric.name for metric in metrics_for(Targets.of(labels, algorithm.measured, False, algorithm.late).traits)}
+    if (by := settings.patience_by) is not None and by not in known:
+        valid = ", ".join(name for name in (*HIGHER, *LOWER) if name in known)
+        message = f"{PATIENCE_BY} = '{by}' is never known of {name} on rows held out. Take one of {valid}."
+        raise StatementError(message, subject=PATIENCE_BY)
     learns = algorithm.learns
+    if learns.solve is not None:
+        return
     if not learns.serves:
         raise StatementError(
             f"{VALIDATE} scores rows after each pass; {name} learns all examples at once. Keep rows apart in the query, and "
@@ -76,6 +87,9 @@ def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{HELD_OUT} = '{how}' is of a share of the query's rows. Add VALIDATE ON LAST 0.1, or leave it out."
         if validate is not None:
             message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
+        raise StatementError(message, subject=HELD_OUT)
+    if how == REST and algorithm.learns.solve is not None:
+        message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would know those held out alone. Take 'all'."
         raise StatementError(message, subject=HELD_OUT)
     if algorithm.tree is not None:
         message = f"{HELD_OUT} = '{how}': the tree of {name} has the items of the rows that it learned. Leave it out."

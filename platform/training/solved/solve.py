@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,13 +18,14 @@ from ...engines.tasks import Tasks
 from ...errors import LostError
 from ...input.scaling import moments_in
 from ...operators.base import Whole
-from ...ps.messages import Description
+from ...ps.messages import Description, Keys, Pulled
 from ...ps.moments import Moments, merged
 from ...ps.transport.over_sockets import SOCKETS
 from ...reserved import INTERCEPT_NUMBER
 from ..checkpoints.recovery import Recoveries, begun_again
-from ..metrics.metrics import Tally
+from ..metrics.metrics import LabelMetrics, Tally
 from ..metrics.passes import PassTally
+from ..metrics.validations import Validated
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe
@@ -32,6 +33,7 @@ from ..row_files.columns import as_arrow as floats_as_arrow
 from ..row_files.columns import values
 from ..row_files.rows import carried_rows
 from ..row_files.saved import SavedRows, SavedShards
+from ..validation import Pull, Validator
 from .examples import Doubles, Evaluated, KeptExamples, KeyedFeatures
 from .rates import OfferedColumns
 
@@ -146,15 +148,49 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Sa
 
     counts, intercept = data.features.counts.astype(np.float64), data.features.slots == INTERCEPT_NUMBER
     start = started(data.features, before, table.dim).reshape(-1)
+    examples = prepared.counts.total
     every, (penalty, most) = np.repeat(counts, table.dim), whole_of(prepared.recipe)
     l1, l2 = penalty(every) if penalty else (0.0, 0.0)
-    known = SolverInput(start, every, np.repeat(intercept, table.dim), l1, l2, most)
-    weights = solve(objective, known, monitor.iterated).reshape(shape)
+    validator = None if prepared.hold_out is None else Validator(prepared, prepared.hold_out)
+    weights = start.reshape(shape)
+    for number, own in enumerate(tried := penalties(prepared)):
+        known = SolverInput(start, every, np.repeat(intercept, table.dim), l1, l2 + own - algorithm.learns.l2, most)
+        found = solve(objective, known, monitor.iterated).reshape(shape)
+        start = found.reshape(-1)
+        if validator is not None:
+            pull = puller(table.name, rows_of(data.features, found, before), moments)
+            tallies = validator.measure(lambda: LabelMetrics(prepared.targets.final), [pull])
+            monitor.validated(Validated(number, examples, tallies))
+        if validator is None or monitor.validations.gained:
+            weights = found
+    if prepared.chooses and (kept := monitor.validations.kept) is not None:
+        shown = ", ".join(f"{own:g}" for own in tried)
+        monitor.note(f"l2 = {tried[kept.pass_number]:g} is the best of {shown} on the rows held out.")
     for tallies in data.measure(weights):
         monitor.passes.take([PassTally(0, tallies)])
     saved = write(draft, data.kept.beside(rows_of(data.features, weights, before)))
     now = int(data.features.last_seen.max(initial=0))
     return SavedShards(saved, Description(saved.rows, 0, now, {}, moments, saved.min_weight, saved.max_weight))
+
+
+def penalties(prepared: Prepared) -> Sequence[float]:
+    """Return the L2 penalties of one search after the other, each from where the one before ended."""
+    learns = prepared.recipe.algorithm.learns
+    if prepared.choice is not None:
+        return learns.path[prepared.choice : prepared.choice + 1]
+    return learns.path if prepared.chooses else (learns.l2,)
+
+
+def puller(table: str, rows: Columns, moments: Moments) -> Pull:
+    """Return how the rows of a solution are pulled."""
+
+    def pull(keys: Keys, size: int) -> Pulled:
+        found = np.zeros((size, rows["w"].shape[1]), np.float32)
+        known, place = found_in(rows["key"], keys)
+        found[: len(keys)][known] = rows["w"][place[known]]
+        return Pulled({table: found}, {}, {}, moments, {})
+
+    return pull
 
 
 def whole_of(recipe: Recipe) -> Whole:

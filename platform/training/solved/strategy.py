@@ -9,6 +9,7 @@ from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import Operator
 from ..clauses.evaluate import EVALUATE
+from ..clauses.validate import VALIDATE
 from ..estimates import Cost
 from ..monitor import Monitor
 from ..online.strategy import check_time
@@ -30,6 +31,12 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
             refuse_operator(plan, operator, operator.whole)
     check_rates(plan, recipe, tasks)
     check_batches(plan)
+    if plan.clause(VALIDATE) is not None and recipe.programs[0].chain.offers:
+        raise StatementError(
+            f"{VALIDATE} scores rows by a version's own rates, and {plan.algorithm.name} learns by those before each example. "
+            "Leave either out.",
+            subject=VALIDATE.subject,
+        )
 
 
 def check_rates(plan: Plan, recipe: Recipe, tasks: Tasks | None) -> None:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clauses.tune import HIGHER
 from ..metrics.metrics import LabelMetrics, Targets
+from ..metrics.validations import HIGHER
 
 GROUPS = 20
 WIDTH = 2.09

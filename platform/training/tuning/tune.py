@@ -32,9 +32,10 @@ from ...quoting import quoted
 from ..checkpoints.begins import Beginning, PausedError
 from ..clauses.label import LABEL
 from ..clauses.release import RELEASE
-from ..clauses.tune import HIGHER, TUNE, Tune
+from ..clauses.tune import TUNE, Tune
 from ..clauses.validate import VALIDATE
 from ..metrics.labels import divided
+from ..metrics.validations import HIGHER
 from ..plan import NONE, Plan, Use
 from ..start import train
 from ..trial import Trial
