@@ -45,7 +45,7 @@ USING = {
     "din": "din (target = (c0), history = (seen), dim = 16)",
     "multi_task": "multi_task (base = mmoe, experts = 2)",
 }
-LABELS = {"multi_task": "LABEL (label, late)"}
+LABELS = {"multi_task": "LABEL label, late"}
 TESTS = ("tests/ps/test_device_rows.py", "tests/ps/test_device_table.py")
 IN_FULL = "DeviceRows or card or brought or test_device_table"
 KEYS, DIM = 250_000, 16
