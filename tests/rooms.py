@@ -43,7 +43,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/training/checkpoints", "platform/training/preparation"),
     ("platform/training/online",),
     ("platform/training/tasks",),
-    ("platform/training/solved", "platform/training/resident"),
+    ("platform/training/solved", "platform/training/resident", "platform/training/provenance"),
     ("platform/training/packaged",),
     ("platform/training", "platform/training/planning"),
     ("platform/training/tuning", "platform/scoring", "platform/images", "xpsql/testing"),

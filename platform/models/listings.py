@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import ModelError
-from ..training.chosen import decided
 from ..training.metrics import headlines
 from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
 from ..training.metrics.measured import MEASURED_ON, measured_on
+from ..training.provenance.chosen import decided
 
 if TYPE_CHECKING:
     from ...warehouse.manifest import Manifest

@@ -14,9 +14,9 @@ from ..errors import StatementError
 from ..input.columns import columns_from
 from ..options import Described, adapted, describe, written
 from ..parts import ALGORITHM, OPERATOR, PartKind
-from ..training.chosen import decided
 from ..training.clauses.transform import TRANSFORM
 from ..training.plan import Settings
+from ..training.provenance.chosen import decided
 from ..training.recipe import options_in
 
 if TYPE_CHECKING:

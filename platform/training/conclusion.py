@@ -26,9 +26,9 @@ from .metrics.remarks import remarks, seen_in
 from .monitor import Monitor
 from .plan import ALL, HELD_OUT
 from .prepared import Prepared
+from .provenance.sources import stream_source
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
-from .sources import stream_source
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft

@@ -13,7 +13,6 @@ from ..engines.base import Engine
 from ..engines.tasks import Tasks
 from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
-from .chosen import chosen_options
 from .clauses import CLAUSES
 from .clauses.vectors import VECTORS
 from .plan import Plan
@@ -21,6 +20,7 @@ from .preparation.base import Mode, Preparation
 from .preparation.stages import checked, prepared
 from .preparation.staging import found_again
 from .prepared import Prepared
+from .provenance.chosen import chosen_options
 from .row_files.rows import table_entries
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from .clauses.label import LABEL
 from .clauses.vectors import VECTORS
 from .compiled import compilations, prepare_jax
 from .conclusion import by_hand, conclude, held_back, judge, slot_entries, summary
-from .environment import environment
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
@@ -34,12 +33,13 @@ from .preparation.base import Mode, Preparation
 from .preparation.memory import check_memory
 from .preparation.stages import checked, prepared
 from .prepared import Prepared
+from .provenance.environment import environment
+from .provenance.sources import sources_of
 from .recipe import Recipe, idle, planned, sums_of_scores
 from .record import clauses_entry, prepared_again, recorded, roles_entry
 from .row_files.rows import table_entries
 from .row_files.saved import SavedShards
 from .segment import Segment
-from .sources import sources_of
 from .strategies import strategy_of
 from .trial import NO_TRIAL, Trial
 

@@ -42,7 +42,7 @@ def test_results_have_the_shape_that_pages_are_made_of(found: dict[str, object])
     assert isinstance(rows, list)
     assert all(set(row) - {"date"} == FIELDS and isinstance(row["value"], int | float) for row in rows)
     assert len({row["what"] for row in rows}) == len(rows), "a figure has a name of its own"
-    assert found["group"] in (*GROUPS, *(f"scale_{step}" for step in (*STEPS, "predictions")), "new")
+    assert found["group"] in (*GROUPS, *(f"scale_{step}" for step in (*STEPS, "predictions")), "gpu", "new")
 
 
 def test_pages_show_the_results_as_they_are() -> None:

@@ -47,7 +47,9 @@ def test_a_statement_that_an_extension_of_the_engine_may_have_goes_to_it() -> No
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 def test_a_table_function_documents_itself(function: TableFunction) -> None:
     assert function.name == function.name.upper()
-    arguments = {"required": "MODEL name", "optional": "[MODEL name", "none": ")"}[function.model]
+    arguments = {"required": "MODEL name", "optional": "[MODEL name", "none": ")" if function.data == "none" else "TABLE t"}[
+        function.model
+    ]
     assert function.grammar.startswith(f"ML.{function.name}({arguments}")
     assert function.help.endswith(".")
     assert function.data in ("required", "optional", "none")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.training.environment import PACKAGES, environment
+from xpsql.platform.training.provenance.environment import PACKAGES, environment
 
 
 def test_a_version_keeps_the_versions_of_packages_and_native_modules(tmp_path: Path) -> None:

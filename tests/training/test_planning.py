@@ -19,8 +19,8 @@ from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.planning.forecast import (
     CLUSTER,
     RATES,
-    Choice,
     Load,
+    TrainingWay,
     accurate,
     best,
     choice,
@@ -78,7 +78,7 @@ def test_what_is_chosen_takes_at_most_15_percent_more_than_the_best_of_a_grid_th
     chosen = best(choices(LOAD, GRID, GRID, (4096,)), seconds)
     assert chosen is not None
 
-    def core_hours(found: Choice) -> tuple[float, float]:
+    def core_hours(found: TrainingWay) -> tuple[float, float]:
         shards, workers = found.places
         given = Setting(workers, shards, 4096, LOAD, 12 * workers, turn=12, latency=Latency(50e-6, 1e-3))
         took = CLUSTER.start + LOAD.rows / simulated(given).rate

@@ -15,8 +15,8 @@ from ...errors import StatementError
 from ...models.options import literal
 from ...options import signs
 from ...parts import ALGORITHM, OPERATOR, PartKind
-from ...training.chosen import decided
 from ...training.clauses import CLAUSES
+from ...training.provenance.chosen import decided
 from ..base import Statement
 from ..cursor import Cursor
 from ..versions import NamedVersion, read_version

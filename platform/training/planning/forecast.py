@@ -145,7 +145,7 @@ def rows_a_second(load: Load, batch: int, places: Places, where: Where = CLUSTER
     return float((workers**-KNEE + shards**-KNEE) ** (-1 / KNEE))
 
 
-class Choice(NamedTuple):
+class TrainingWay(NamedTuple):
     """A way to run a training, and what it takes.
 
     Attributes:
@@ -168,14 +168,14 @@ class Choice(NamedTuple):
         return self.cores * self.seconds / 3600
 
 
-def choice(load: Load, batch: int, places: Places, where: Where = CLUSTER, together: bool = False) -> Choice:
+def choice(load: Load, batch: int, places: Places, where: Where = CLUSTER, together: bool = False) -> TrainingWay:
     """Return what a training takes on some places, with checkpoints and failures."""
     learning = load.rows * load.passes / rows_a_second(load, batch, places, where, together)
     standing = learning / CHECKPOINT_SECONDS * STANDING_SECONDS
     failures = learning / 86_400 * where.failures * sum(places) * where.restart
     under_way = places.workers * batch / load.rows
     seconds, cores = where.start + learning + standing + failures, places.workers + places.shards * where.shard_cores
-    return Choice(places, batch, seconds, load.size / places.shards, under_way, cores)
+    return TrainingWay(places, batch, seconds, load.size / places.shards, under_way, cores)
 
 
 def choices(
@@ -185,23 +185,23 @@ def choices(
     batches: Iterable[int],
     where: Where = CLUSTER,
     together: bool = False,
-) -> list[Choice]:
+) -> list[TrainingWay]:
     """Return the ways to run a training that shards have the memory for."""
     grid = itertools.product(workers, shards, batches)
     return [choice(load, b, Places(s, w), where, together) for w, s, b in grid if load.size <= s * where.memory]
 
 
-def accurate(found: Choice) -> bool:
+def accurate(found: TrainingWay) -> bool:
     """Return whether a way loses no accuracy by what is under way: more than one worker has at most one row in 61."""
     return found.places.workers == 1 or found.under_way * LEAST_ROWS_AHEAD <= 1
 
 
-def best(found: Iterable[Choice], seconds: float) -> Choice | None:
+def best(found: Iterable[TrainingWay], seconds: float) -> TrainingWay | None:
     """Return the way that takes the fewest core hours of those that are in time; of equal ones the one with fewer tasks."""
     in_time = (one for one in found if one.seconds <= seconds)
     return min(in_time, key=lambda one: (one.core_hours, one.cores), default=None)
 
 
-def fastest(found: Iterable[Choice]) -> Choice | None:
+def fastest(found: Iterable[TrainingWay]) -> TrainingWay | None:
     """Return the fastest way; None where there is none."""
     return min(found, key=lambda one: one.seconds, default=None)

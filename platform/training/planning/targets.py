@@ -17,7 +17,7 @@ from ..parallelism import ROWS_PER_LEARNER_OF_VECTORS
 from ..plan import TARGET, Plan
 from ..prepared import Prepared
 from ..strategies import strategy_of
-from .forecast import CLUSTER, HERE, Choice, Load, Where, accurate, best, choices, fastest
+from .forecast import CLUSTER, HERE, Load, TrainingWay, Where, accurate, best, choices, fastest
 
 POWER = 0.7
 """Distinct keys grow like this power of a batch, where the beginning of the input is too short to tell."""
@@ -36,8 +36,8 @@ class Planned(NamedTuple):
         others: the best way of each number of workers, the fewest first.
     """
 
-    chosen: Choice
-    others: Sequence[Choice]
+    chosen: TrainingWay
+    others: Sequence[TrainingWay]
 
 
 def planned(prepared: Prepared, tasks: Tasks | None, cost: Cost) -> Planned:
@@ -78,7 +78,7 @@ def cost_of(prepared: Prepared) -> Cost:
     return strategy_of(prepared.recipe.algorithm).cost(sample)
 
 
-def best_of(found: Sequence[Choice], workers: int, seconds: float) -> Choice:
+def best_of(found: Sequence[TrainingWay], workers: int, seconds: float) -> TrainingWay:
     """Return the best way of a number of workers that is in time, else the fastest."""
     own = [one for one in found if one.places.workers == workers]
     return best(own, seconds) or min(own, key=lambda one: one.seconds)
@@ -103,7 +103,7 @@ def slots_of(plan: Plan, tasks: Tasks | None) -> int:
     return cores() if tasks is None else tasks.slots((settings.shards or 1) + (settings.workers or 1), settings.together)
 
 
-def ways(prepared: Prepared, load: Load, where: Where, tasks: Tasks | None, slots: float) -> list[Choice]:
+def ways(prepared: Prepared, load: Load, where: Where, tasks: Tasks | None, slots: float) -> list[TrainingWay]:
     """Return the ways to run a training on so many slots: what the statement gives is taken, the rest is tried."""
     settings, algorithm, rows = prepared.plan.settings, prepared.recipe.algorithm, prepared.counts.total
     most = len(prepared.splits) * prepared.passes
@@ -140,7 +140,7 @@ def keys_of(prepared: Prepared) -> tuple[float, float]:
     return least * (prepared.batch_size / few) ** power, power
 
 
-def late(prepared: Prepared, load: Load, where: Where, tasks: Tasks | None, nearest: Choice | None) -> str:
+def late(prepared: Prepared, load: Load, where: Where, tasks: Tasks | None, nearest: TrainingWay | None) -> str:
     """Return the message where no way is in time."""
     settings, seconds = prepared.plan.settings, prepared.plan.settings.target_seconds
     assert seconds is not None
@@ -164,13 +164,13 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} seconds"
 
 
-def places_text(found: Choice) -> str:
+def places_text(found: TrainingWay) -> str:
     """Return workers, shards and batch size in words."""
     shards, workers = found.places
     return f"{workers} {plural('worker', workers)}, {shards} {plural('shard', shards)}, batch_size {found.batch}"
 
 
-def cost_text(found: Choice, price: float | None) -> str:
+def cost_text(found: TrainingWay, price: float | None) -> str:
     """Return what a way takes: time, core hours, memory, staleness and money."""
     parts = [duration(found.seconds), f"{found.core_hours:.3g} core hours", f"{found.shard_bytes / 1e9:.2g} GB a shard"]
     parts += [f"one row in {1 / found.under_way:.0f} under way"] if found.places.workers > 1 else ["no row under way elsewhere"]

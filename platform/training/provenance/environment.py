@@ -8,8 +8,8 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-from ...algorithms.layers import _lookups
-from ..ps import _native
+from ....algorithms.layers import _lookups
+from ...ps import _native
 
 PACKAGES = ("jax", "jaxlib", "numpy", "duckdb", "pyarrow")
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...warehouse.entries import SourceEntry
-from ..engines.base import Engine
-from ..errors import StatementError
-from .clauses.items import ITEMS
-from .clauses.validate import VALIDATE
-from .clauses.vectors import VECTORS
-from .plan import Plan
-from .segment import Segment
+from ....warehouse.entries import SourceEntry
+from ...engines.base import Engine
+from ...errors import StatementError
+from ..clauses.items import ITEMS
+from ..clauses.validate import VALIDATE
+from ..clauses.vectors import VECTORS
+from ..plan import Plan
+from ..segment import Segment
 
 
 def sources_of(plan: Plan, engine: Engine) -> tuple[SourceEntry, ...]:

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ...warehouse.entries import OptionEntry, SizesEntry
-from ..input.columns import Columns
-from ..options import adapted, written_name
-from .clauses.with_options import WITH
-from .plan import Plan
+from ....warehouse.entries import OptionEntry, SizesEntry
+from ...input.columns import Columns
+from ...options import adapted, written_name
+from ..clauses.with_options import WITH
+from ..plan import Plan
 
 BY_RULE = ("batch_size", "passes", "shards", "workers", "read_ahead", "base_rate")
 """Settings that rows, cores or what a training turns out to need decide where the statement does not."""
