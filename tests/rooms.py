@@ -34,7 +34,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/engines", "platform/engines/spark", "platform/engines/duckdb"),
     ("platform/engines/duckdb/translation",),
     ("platform/engines/duckdb/files",),
-    ("platform/input/kinds",),
+    ("platform/input/kinds", "platform/input/runs"),
     ("platform/input", "platform/input/crossed", "platform/input/side"),
     ("platform/input/streams", "platform/histories"),
     ("platform/training/metrics",),

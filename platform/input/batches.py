@@ -17,7 +17,7 @@ from ..ps.compiled.aligned import empty, filled, padded
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
 from .cutting import NO_CODES, Codes, Counts, Floats, FoundRows, NumberCodes, OwnCodes, blocks_of
-from .runs import BatchGroup, CommonCodes, bag_rows, bag_values
+from .runs.groups import BatchGroup, CommonCodes, bag_rows, bag_values
 from .side.table import SideRows
 
 B = TypeVar("B", bound=InBatch)

@@ -12,7 +12,7 @@ from ...algorithms.blocks.base import ABSENT, NO_BLOCKS, Blocks, InChunk
 from ...algorithms.blocks.histories import HISTORIES
 from ...algorithms.chunk import Chunk
 from ..ps._native import Deduplicator
-from .runs import CommonCodes, Values, bag_values, padded_groups
+from .runs.groups import CommonCodes, Values, bag_values, padded_groups
 
 Codes = NDArray[np.int32]
 Floats = NDArray[np.float32]

@@ -25,7 +25,7 @@ from .columns import Columns
 from .encode import encode, require_known
 from .items import ItemFile
 from .numbers import shown
-from .runs import RunFinder, RunsOfSplit
+from .runs.finding import RunFinder, RunsOfSplit
 from .side.table import SideTable
 from .splits import OF_NUMBERS, chunk_batches
 

@@ -17,7 +17,7 @@ from .batches import Batch, Ladders
 from .dealing import Deal, TurnAssignment
 from .encoder import Encoder
 from .prefetch import Make
-from .runs import RunsOfSplit
+from .runs.finding import RunsOfSplit
 from .splits import chunk_rows
 from .timing import Clock, Clocks
 

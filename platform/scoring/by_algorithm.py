@@ -19,7 +19,7 @@ from ..forks import FORKS
 from ..input.batches import Batch
 from ..input.encoder import Encoder
 from ..input.offered import offered_of
-from ..input.runs import of_one_request
+from ..input.runs.finding import of_one_request
 from ..input.scaling import scale
 from ..ps.messages import Keys
 from ..training.compiled import prepare_jax

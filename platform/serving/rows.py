@@ -15,7 +15,7 @@ from ..input.batches import Batch
 from ..input.columns import INTERCEPT, Columns
 from ..input.kinds import kind_named
 from ..input.kinds.continuous import on_logarithms
-from ..input.runs import Values, bag_rows
+from ..input.runs.groups import Values, bag_rows
 from ..input.scaling import Scales, deviation
 from ..ps._native import RowEncoder, RowScorer
 from ..ps.compiled.aligned import filled

@@ -11,7 +11,7 @@ import pytest
 
 from tests.input.test_groups import bag, chunk_of
 from xpsql.algorithms.chunk import Chunk
-from xpsql.platform.input.runs import RunFinder, RunsOfSplit
+from xpsql.platform.input.runs.finding import RunFinder, RunsOfSplit
 from xpsql.platform.ps._native import mark_bag_changes, mark_changes
 
 ROWS = 4096

@@ -148,8 +148,9 @@ def test_options_without_effect_that_a_version_hands_on_are_kept_and_those_of_th
 ) -> None:
     session.sql("CREATE TABLE log AS SELECT id % 3 = 0 AS label, concat('u', id % 9) AS user FROM range(300)")
     query = "AS SELECT CAST(label AS INT) AS label, user FROM log"
-    options = "long_dim = HPARAM_CANDIDATES(0, 4), long_information = 1000000, hidden = (4), alpha = 1"  # better than usual
-    session.sql(f"TRAIN MODEL m USING deepfm ({options}) TUNE BY logloss TRIALS 2 METHOD grid {query}")
+    tried = "long_dim = HPARAM_CANDIDATES(0, 4), alpha = HPARAM_CANDIDATES(1.0, 0.9)"  # better than the default
+    options = f"{tried}, long_information = 1000000, hidden = (4)"
+    session.sql(f"TRAIN MODEL m USING deepfm ({options}) TUNE BY logloss TRIALS 4 METHOD grid {query}")
     assert session.models.version("m").manifest.algorithm.options["long_dim"] == 0
     for continued in (f"CONTINUE MODEL m {query}", f"CONTINUE MODEL m USING deepfm (learning_rate = 0.002) {query}"):
         session.sql(f"EXPLAIN {continued}")

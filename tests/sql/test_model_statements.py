@@ -54,6 +54,7 @@ def test_show_models_tells_the_served_version_of_each(session: xpsql.Session) ->
         "examples": 200,
         "features": 3,
         "auc": 0.8,
+        "measured_on": "training",
         "progress": None,
     }
     assert (other["name"], other["version"], other["status"]) == ("other", None, "failed")
@@ -306,7 +307,7 @@ def test_training_info_before_the_first_evaluation_has_its_columns(session: xpsq
 def test_evaluate_without_data_gives_the_metrics_of_training(session: xpsql.Session) -> None:
     train(session.models, metrics={"examples": 100, "auc": 0.75, "pcopc": None})
     result = session.sql("SELECT * FROM ML.EVALUATE(MODEL ctr)").arrow()
-    assert result.to_pylist() == [{"examples": 100, "auc": 0.75, "pcopc": None}]
+    assert result.to_pylist() == [{"examples": 100, "auc": 0.75, "pcopc": None, "measured_on": "training"}]
     assert result.schema.types == [pa.int64(), pa.float64(), pa.float64()]
 
 

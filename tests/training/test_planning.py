@@ -119,7 +119,7 @@ def test_explain_shows_the_way_that_train_takes(data: Path, tmp_path: Path) -> N
             f"TRAIN MODEL m USING xftrl IGNORE (ts) WITH (target = '1 hour', price = 0.04) AS SELECT * FROM parquet.`{data}`"
         )
         manifest = session.models.version("m", 1).manifest
-    places = f"{manifest.workers} worker, {manifest.shards} shard, batch_size {manifest.batch_size}"
+    places = f"{manifest.sizes.workers} worker, {manifest.sizes.shards} shard, batch_size {manifest.sizes.batch_size}"
     assert said["target"] == f"1 hour: {places}, sync asp"
     assert (said["workers"], said["shards"]) == ("1, sync asp", "1")
     assert "core hours" in said[f"plan: {places}"]
@@ -175,7 +175,7 @@ def test_what_continues_has_the_target_of_its_version(data: Path, tmp_path: Path
         session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{data}`")
         first, second = (session.models.version("m", number).manifest for number in (1, 2))
     assert (first.settings["target"], second.settings["target"]) == ("1 hour", "1 hour")
-    assert second.workers == first.workers
+    assert second.sizes.workers == first.sizes.workers
 
 
 @pytest.mark.parametrize(

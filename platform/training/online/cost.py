@@ -10,7 +10,7 @@ from statistics import fmean
 from ....warehouse.trainings.progress import LEARNING
 from ...cores import cores, encoders
 from ...input.batches import Batch
-from ...input.runs import RunsOfSplit
+from ...input.runs.finding import RunsOfSplit
 from ...input.source import row_of
 from ...input.splits import chunk_rows
 from ...input.timing import Clock, Compiled
