@@ -8,14 +8,14 @@ NATIVE := CMakeLists.txt $(wildcard platform/native/* platform/ps/native/* algor
 .PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu scale chaos fuzz simulate sanitize format clean
 
 # The environment is made once, and what a target takes is added to it: the package for editing, and groups of pyproject.toml.
-# uv installs in a fraction of pip's time; where no index has it, pip takes the same arguments.
+# A uv on the PATH installs in a fraction of pip's time; pip, which takes the same arguments, has the machine's own settings.
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip uv || $(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --upgrade pip
 	touch $@
 
-INSTALL = if [ -x $(BIN)/uv ]; then $(BIN)/uv pip install --quiet --python $(BIN)/python --editable $(1); \
-	else $(BIN)/python -m pip install --quiet --editable $(1); fi
+INSTALL = uv pip install --quiet --python $(BIN)/python --editable $(1) 2>/dev/null || \
+	$(BIN)/python -m pip install --quiet --editable $(1)
 
 $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/.made
 	$(call INSTALL,. --group examples)
