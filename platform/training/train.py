@@ -163,8 +163,9 @@ def run(
         before = held_rows.resumed(training, draft, monitor)
         held = learn(training, monitor) if before is None else before
         how = held_rows.chosen(training, monitor.validations)
-        failing = judge(training, held, monitor, models) if before is None else None
-        if failing is None and how != NONE:
+        more = how != NONE
+        failing = judge(training, held, monitor, models) if before is None and more else None
+        if failing is None and more:
             if before is None:
                 held_rows.keep(draft, held, monitor)
             held, rest = held_rows.learn_rest(training, how, draft, monitor, reporter, learn)
@@ -176,6 +177,8 @@ def run(
         raise NumberError(f"{error} OPERATORS (safety) refuses such updates.") from error
     finally:
         reporter.finish(ended)
+    if not more:
+        failing = judge(training, held, monitor, models)
     conclude(training, draft, held, monitor, models, rest, failing)
     if failing is not None:
         why = held_back(plan.model, draft.number, failing)

@@ -77,7 +77,7 @@ def test_a_wheel_says_what_it_is_and_which_extras_it_has(wheel: Path) -> None:
 def test_a_wheel_runs_the_ten_statements_and_serves_where_nothing_else_is(wheel: Path) -> None:
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if uv is None:
-        pytest.skip("uv makes the environments: make test-slow installs it")
+        pytest.skip("uv, which makes the environments, is not on the path")
     attempt(wheel, sys.executable, uv)
 
 

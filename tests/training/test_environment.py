@@ -15,7 +15,7 @@ def test_a_version_keeps_the_versions_of_packages_and_native_modules(tmp_path: P
         session.sql("TRAIN MODEL m USING xftrl AS SELECT CAST(id % 2 AS INT) AS label, id % 7 AS x FROM range(200)")
         kept = session.models.version("m").manifest.environment
         shown = dict(session.sql("DESCRIBE MODEL m").fetchall())["environment"]
-    assert kept == environment()
+    assert kept == {**environment(), "xpsql": version("xpsql")}
     assert {name: kept[name] for name in PACKAGES} == {name: version(name) for name in PACKAGES}
     assert len(kept["native"]) == len(kept["lookups"]) == 16
     assert f"jax {version('jax')}" in shown
