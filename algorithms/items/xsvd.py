@@ -106,7 +106,8 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     pairs = pairs_of_items(options, layout, item, bags)
     cut = [*bags, *range(len(layout.bags), len(layout.bags) + len(pairs))]
 
-    alphas = {"weights": options.alpha, "vectors": options.vector_alpha}
+    def optimizer(table: TableSpec) -> Operator:
+        return ftrl(FtrlOptions(alpha=options.alpha if table.name == "weights" else options.vector_alpha), table)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         if options.feedback_items:
@@ -122,7 +123,7 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
 
     return Algorithm(
         tables=(TableSpec("weights", 1), TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))),
-        optimizer=lambda table: ftrl(FtrlOptions(alpha=alphas[table.name]), table),
+        optimizer=optimizer,
         learns=Online(
             Supervised(scores, loss._replace(baseline=None) if options.negatives else loss),
             augment=(*negatives_of(options, layout, item, feedback), *pairs),

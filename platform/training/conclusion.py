@@ -112,7 +112,7 @@ def conclude(
             statistics=statistics_of(prepared, held),
             stream=dataclasses.replace(draft.manifest.stream, position=position_of(prepared)),
             sources=sources,
-            error=failing,
+            error=None if failing is None else failing.removesuffix("."),
         ).having_learned(
             examples=examples if rest is None else rest.examples,
             held_out=None if rest is None else rest.how,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -45,17 +44,13 @@ def test_a_submission_that_ctrl_c_reaches_ends_by_itself(
 
 @pytest.mark.parametrize("program", ["signal.signal(signal.SIGINT, signal.default_int_handler)", "pass"])
 def test_a_driver_hears_ctrl_c_where_it_has_a_handler_of_it(program: str) -> None:
-    text = f"import signal, time; {program}; print(flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-S", "-c", text], stdout=subprocess.PIPE, preexec_fn=deaf) as process:
+    deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN)"  # as `submit.started` starts it
+    text = f"import signal, time; {deaf}; {program}; print(flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-S", "-c", text], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         assert submit.driver_hears(process) == (program != "pass")
         process.kill()
-
-
-def deaf() -> None:
-    """Start a process as `submit.started` does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @pytest.mark.parametrize(("restarts", "kept"), [([], False), (["--restart", "1"], True)])

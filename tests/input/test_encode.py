@@ -18,11 +18,14 @@ from xpsql.platform.input.encode import encode
 from xpsql.platform.input.kinds.vector import vector_lines
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.ps.keys import feature_keys, hashed_keys, slot_seed
+from xpsql.platform.training.clauses.weight import Weight
 from xpsql.platform.training.plan import Plan, Settings, Use
 
 
 def plan(**settings: Any) -> Plan:
     clauses = {name.upper(): settings.pop(name) for name in ("weight", "time", "ignore") if name in settings}
+    if "WEIGHT" in clauses:
+        clauses["WEIGHT"] = Weight(clauses["WEIGHT"])
     return Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "", Settings(**settings), clauses)
 
 

@@ -199,7 +199,7 @@ class LogWorker(Worker):
         self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock, in_step: bool = False
     ) -> None:
         self._number, self._client, self._done, self._ended, self._clock = number, client, done, ended, clock
-        self._in_step, self._dense = in_step, None
+        self._in_step, self._dense, self._rows_on_device = in_step, None, False
         self._returned, self._dense_returned, self._standardised, self._late = (), (), False, False
 
     def _learn(self, batch: Batch, pulled: Any, by: Any) -> Learned:

@@ -308,7 +308,7 @@ def test_evaluate_without_data_gives_the_metrics_of_training(session: xpsql.Sess
     train(session.models, metrics={"examples": 100, "auc": 0.75, "pcopc": None})
     result = session.sql("SELECT * FROM ML.EVALUATE(MODEL ctr)").arrow()
     assert result.to_pylist() == [{"examples": 100, "auc": 0.75, "pcopc": None, "measured_on": "training"}]
-    assert result.schema.types == [pa.int64(), pa.float64(), pa.float64()]
+    assert result.schema.types == [pa.int64(), pa.float64(), pa.float64(), pa.string()]
 
 
 def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Session) -> None:

@@ -68,7 +68,8 @@ def test_only_a_device_that_is_asked_for_places_anything() -> None:
 def test_a_gpu_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path, "duckdb", SilentReporter()) as session:
         for statement in ("TRAIN", "EXPLAIN TRAIN"):
-            with pytest.raises(StatementError, match=r"device = 'gpu' needs a GPU that JAX can use\. On Linux.* JAX's package") as raised:
+            message = r"device = 'gpu' needs a GPU that JAX can use\. On Linux.* JAX's package"
+            with pytest.raises(StatementError, match=message) as raised:
                 session.sql(
                     f"{statement} MODEL m USING xftrl WITH (device = 'gpu') AS SELECT id % 2 AS label, id AS a FROM range(9)"
                 )

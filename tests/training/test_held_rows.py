@@ -184,7 +184,8 @@ def test_a_solver_takes_the_penalty_that_is_best_on_rows_held_out_for_all_rows(
     info = "SELECT pass, logloss FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY pass"
     losses = [line["logloss"] for line in session.sql(info).arrow().to_pylist()]
     manifest = session.models.version("m").manifest
-    assert (len(losses), manifest.learned.best_pass, manifest.held_out, manifest.examples) == (5, int(np.argmin(losses)), "all", ROWS)
+    learned = manifest.learned
+    assert (len(losses), learned.best_pass, learned.held_out, learned.examples) == (5, int(np.argmin(losses)), "all", ROWS)
     assert manifest.validation["logloss"] == min(losses) < losses[0]
     penalty = 1.5 * (64, 8, 1, 1 / 8, 1 / 64)[int(np.argmin(losses))]
     assert any(note.startswith(f"l2 = {penalty:g} is the best of 96, 12, 1.5, ") for note in heard.notes)

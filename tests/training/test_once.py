@@ -14,6 +14,7 @@ from tests.notes import Notes
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.sql.once import missing
+from xpsql.warehouse.entries import LearnedEntry, StreamEntry
 from xpsql.warehouse.manifest import Manifest
 from xpsql.warehouse.version import Version
 
@@ -139,11 +140,21 @@ def test_show_versions_gives_the_reason_of_a_held_version(session: xpsql.Session
     first, second = session.sql("SELECT reason, error FROM ML.VERSIONS(MODEL m)").arrow().to_pylist()
     assert first == {"reason": None, "error": None}
     assert second["error"] is None
-    assert second["reason"].startswith("RELEASE WHEN auc > 1 is false: auc is 0.")
+    assert second["reason"].startswith("RELEASE WHEN auc > 1 is false, auc is 0.")
     assert "but FROM VERSION 2 or after its promotion" in second["reason"]
 
 
 def test_of_a_held_version_of_a_stream_the_rows_come_again() -> None:
-    held = Version(Path(), Manifest(model="m", version=2, status="held", examples=9, rows=4, stream="clicks"), served=False)
+    held = Version(
+        Path(),
+        Manifest(
+            model="m",
+            version=2,
+            status="held",
+            learned=LearnedEntry(examples=9, rows=4),
+            stream=StreamEntry(name="clicks"),
+        ),
+        served=False,
+    )
     assert missing("m", held, streams=True).endswith("the rows of the stream come again, and are learned.")
     assert "FROM VERSION 2" in missing("m", held, streams=False)

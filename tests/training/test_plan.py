@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from xpsql.algorithms.base import Sizing
 from xpsql.platform.errors import OptionError, Subject
 from xpsql.platform.options import Value, parse
 from xpsql.platform.training.parallelism import batch_size, passes_of
@@ -52,7 +53,7 @@ def test_a_short_log_is_read_several_times_where_the_algorithm_wants_more_exampl
     given: int | None, plan: dict[str, Any], rows: int, expected: int
 ) -> None:
     said: Any = SimpleNamespace(**{"settings": Settings(passes=given), "parent": None, "stream": None, **plan})
-    wanting, content = (SimpleNamespace(least_examples=least) for least in (1_000_000, 0))
+    wanting, content = (SimpleNamespace(sizing=Sizing(least_examples=least)) for least in (1_000_000, 0))
     assert passes_of(said, wanting, rows) == expected  # type: ignore[arg-type]
     assert passes_of(said, content, rows) == (given or 1)  # type: ignore[arg-type]
 

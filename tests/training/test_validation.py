@@ -165,7 +165,7 @@ def test_a_pass_is_judged_by_the_metric_that_patience_names(session: xpsql.Sessi
         more = f", workers = 1, passes = 12, patience = 3, patience_by = '{by}', held_out = 'none'"
         train(session, query, "VALIDATE ON 0.2", more)
         values = [line[by] * (1 if by == "auc" else -1) for line in rows(session, PASSES)]
-        best[by] = session.models.version("m").manifest.best_pass
+        best[by] = session.models.version("m").manifest.learned.best_pass
         assert best[by] == int(np.argmax(values))
         assert len(values) == best[by] + 4
     assert best["auc"] != best["logloss"]
