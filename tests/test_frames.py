@@ -224,7 +224,7 @@ def test_models_versions_and_options_are_tables(trained: xpsql.Session) -> None:
         ("USING", "xftrl", "alpha", "0.3", "NULL"),
     ]
     assert trained.sql("SELECT value FROM ML.OPTIONS(MODEL m) WHERE option = 'slack'").fetchall() == [("4",)]
-    assert trained.model("m").options.columns == ["clause", "part", "option", "value", "chosen_by", "default", "given"]
+    assert trained.model("m").options.columns == ["clause", "part", "option", "value", "default", "given", "chosen_by"]
     with pytest.raises(xpsql.StatementError, match=r"Expected '\)', got 'MODEL'"):
         trained.sql("SELECT * FROM ML.MODELS(MODEL m)")
 
