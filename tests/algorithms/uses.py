@@ -21,7 +21,7 @@ class Use(NamedTuple):
     columns: str = "label, user, item, price, tags, vector"
 
     def train(self, model: str, algorithm: str, path: Path, settings: str | None = None) -> str:
-        """Return a statement; where none are given, its settings are those of one worker, and of one shard where there are shards."""
+        """Return a statement, by default for one worker, and one shard where there are shards."""
         usual = "workers = 1" if algorithm in ("owlqn", "xgboost") else "workers = 1, shards = 1"
         return f"TRAIN MODEL {model} USING {algorithm} {self.options} WITH ({settings or usual}) AS {self.query(path)}"
 
