@@ -65,7 +65,7 @@ def train(folder: Path, using: str, data: Path) -> Timed:
     xpsql = Xpsql(folder)
     measured = xpsql.run(TRAIN.format(using=using, settings="", data=data))
     manifest = Models(xpsql.warehouse).version("ctr").manifest
-    return Timed(measured, manifest.examples / (manifest.seconds or measured.seconds))
+    return Timed(measured, manifest.learned.examples / (manifest.seconds or measured.seconds))
 
 
 def encode(folder: Path, data: Path) -> Timed:

@@ -129,14 +129,15 @@ def steps(name: str, dim: int, batch: int) -> Iterator[Figure]:
     import jax
 
     from xpsql.algorithms.base import Inputs, Layout
-    from xpsql.algorithms.inputs import History
+    from xpsql.algorithms.blocks.bags import BagRows
+    from xpsql.algorithms.blocks.histories import HISTORIES, History, HistorySlots
     from xpsql.platform import parts
     from xpsql.platform.ps.messages import Push
     from xpsql.platform.training.online.on_device import step_for
     from xpsql.platform.training.recipe import make
 
     slots = tuple(f"c{number}" for number in range(SLOTS))
-    layout = Layout(slots, histories=(("history", ("seen",)),) if name == "din" else ())
+    layout = Layout(slots).having(HISTORIES, [HistorySlots("history", ("seen",))] if name == "din" else [])
     part = parts.ALGORITHM.find(name, None)
     options = part.options(dim=dim, **({"target": ("c0",), "history": ("seen",)} if name == "din" else {}))
     place = place_of(True)
@@ -145,7 +146,7 @@ def steps(name: str, dim: int, batch: int) -> Iterator[Figure]:
     keys = random.integers(0, 2**64, size - 1, np.uint64)
     label = (random.random((1, batch)) < 0.2).astype(np.float32)
     none, floats = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    bags = {"bag_index": none, "bag_example": none, "bag_slot": none, "bag_weight": floats, "dense_index": none}
+    bags = BagRows(none, none, none, floats)
     codes = random.integers(0, size - 1, (SLOTS + 1, batch)).astype(np.int32)
     codes[-1] = 0
     histories: tuple[Any, ...] = ()
@@ -154,7 +155,7 @@ def steps(name: str, dim: int, batch: int) -> Iterator[Figure]:
             History(random.integers(0, 50, (1, batch, ELEMENTS)).astype(np.int32), random.random((batch, ELEMENTS)) < 0.5),
         )
     rest = {"dense": np.zeros((batch, 0), np.float32), "label": label, "weight": np.ones(batch, np.float32)}
-    inputs: Any = Inputs(scalar=codes, **bags, **rest, histories=histories)
+    inputs: Any = Inputs(scalar=codes, bags=bags, dense_index=none, **rest).having(HISTORIES, histories)
     step, shard = step_for(recipe), shard_of(recipe, place)
 
     def whole() -> Any:
