@@ -121,14 +121,12 @@ class Algorithm:
     @property
     def supervised(self) -> Supervised | None:
         """The objective over rows where it learns to predict labels from rows."""
-        if isinstance(self.learns, Packaged) or isinstance(self.learns.goal, Unsupervised):
-            return None
-        return self.learns.goal
+        goal = None if self.learns.learner is not None else self.learns.goal
+        return goal if isinstance(goal, Supervised) else None
 
     def with_goal(self, goal: Supervised) -> Algorithm:
         """Return the same with another objective over rows."""
-        assert not isinstance(self.learns, Packaged)
-        return replace(self, learns=self.learns._replace(goal=goal))
+        return replace(self, learns=self.learns.with_goal(goal))
 
     @property
     def goal(self) -> Supervised | Unsupervised:

@@ -185,6 +185,10 @@ class Online(NamedTuple):
         """Return the same with its functions of parameters and inputs changed."""
         return self._replace(goal=self.goal.through(change))
 
+    def with_goal(self, goal: Supervised) -> Online:
+        """Return the same with another objective."""
+        return self._replace(goal=goal)
+
     def with_loss(self, loss: Loss) -> Online:
         """Return the same with another loss."""
         return self._replace(goal=self.goal.with_loss(loss))
@@ -242,6 +246,10 @@ class Solved(NamedTuple):
     def through(self, change: Guard) -> Solved:
         """Return the same with its functions of parameters and inputs changed."""
         return self._replace(goal=self.goal.through(change))
+
+    def with_goal(self, goal: Supervised) -> Solved:
+        """Return the same with another objective."""
+        return self._replace(goal=goal)
 
     def with_loss(self, loss: Loss) -> Solved:
         """Return the same with another loss."""
@@ -305,6 +313,10 @@ class Packaged(NamedTuple):
 
     def through(self, change: Guard) -> Packaged:
         """Return itself, which has no functions of parameters and inputs."""
+        return self
+
+    def with_goal(self, goal: Supervised) -> Packaged:
+        """Return itself, which has none over rows."""
         return self
 
     def with_loss(self, loss: Loss) -> Packaged:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ...algorithms.base import Packaged
 from ..cores import cores
 from ..engines.base import Engine, staged
 from ..errors import DataError, StatementError
@@ -110,7 +109,7 @@ class Explanation:
         Raises:
             DataError: there is nothing to compare with.
         """
-        if self._baseline is None and isinstance(algorithm_of(self._version.manifest).learns, Packaged):
+        if self._baseline is None and algorithm_of(self._version.manifest).learns.learner is not None:
             return None
         share_work(cores())
         explainer = Explainer(self._version, Weights(self._version, 0, 1).pull, self._top, None)
