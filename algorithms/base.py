@@ -18,10 +18,10 @@ from .augments.negatives import Negatives
 from .augments.pairs import Pairs
 from .augments.sampling import Sampling
 from .inputs import Inputs, Layout
-from .learns import Labels, Losses, Match, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
+from .learns import Labels, Losses, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
 from .sums import Sums
-from .traits import Intercept, Sizing, Traits
+from .traits import Intercept, Match, Sizing, Traits
 from .trees import TreeSearch
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Algorithm:
     def supervised(self) -> Supervised | None:
         """The objective over rows where it learns to predict labels from rows."""
         goal = None if self.learns.learner is not None else self.learns.goal
-        return goal if isinstance(goal, Supervised) else None
+        return None if goal is None else goal.supervised
 
     def with_goal(self, goal: Supervised) -> Algorithm:
         """Return the same with another objective over rows."""

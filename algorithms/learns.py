@@ -55,6 +55,11 @@ class Supervised(NamedTuple):
     sums: Sums | None = None
 
     @property
+    def supervised(self) -> Supervised:
+        """The objective, as it learns to predict labels."""
+        return self
+
+    @property
     def finds(self) -> bool:
         """See Unsupervised."""
         return False
@@ -97,6 +102,11 @@ class Unsupervised(NamedTuple):
 
     @property
     def scores(self) -> None:
+        """It predicts no labels."""
+        return None
+
+    @property
+    def supervised(self) -> None:
         """It predicts no labels."""
         return None
 
@@ -322,20 +332,6 @@ class Packaged(NamedTuple):
     def with_loss(self, loss: Loss) -> Packaged:
         """Return the same with another loss."""
         return self._replace(loss=loss)
-
-
-class Match(NamedTuple):
-    """Two outputs whose inner product is the score of an item for a query; each is a function of its own slots.
-
-    Attributes:
-        query, item: names of the outputs.
-        query_slots, item_slots: names of the slots that each is a function of.
-    """
-
-    query: str
-    item: str
-    query_slots: tuple[str, ...]
-    item_slots: tuple[str, ...]
 
 
 class Output(NamedTuple):

@@ -51,3 +51,17 @@ class Traits(NamedTuple):
     compact: bool = False
     statistics: tuple[str, ...] = ()
     outside: str = ""
+
+
+class Match(NamedTuple):
+    """Two outputs whose inner product is the score of an item for a query; each is a function of its own slots.
+
+    Attributes:
+        query, item: names of the outputs.
+        query_slots, item_slots: names of the slots that each is a function of.
+    """
+
+    query: str
+    item: str
+    query_slots: tuple[str, ...]
+    item_slots: tuple[str, ...]
