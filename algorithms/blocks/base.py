@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, Type
 import numpy as np
 from numpy.typing import NDArray
 
+from ...platform.errors import StatementError, Subject
+
 if TYPE_CHECKING:
     import jax
 
@@ -190,8 +192,16 @@ class SlotBlock(ABC, Generic[L, C, B]):
         """Return what inputs have, of arrays by name."""
 
     def graph(self, nodes: Nodes, name: str) -> dict[str, str]:
-        """Add what makes the arrays of an input of an export, a slot whose values have no rows, and return them by name."""
-        raise NotImplementedError(self.name)
+        """Add what makes the arrays of an input of an export, a slot whose values have no rows, and return them by name.
+
+        Raises:
+            StatementError: the block does not say how.
+        """
+        raise StatementError(
+            f"FORMAT onnx has no inputs for {name}: the block {self.name} does not define `graph`. Score the model by xpsql "
+            "serve or ML.PREDICT, or write its rows with FORMAT parquet.",
+            subject=Subject("FORMAT"),
+        )
 
 
 class SlotsOf(NamedTuple):

@@ -91,6 +91,16 @@ def test_a_service_and_an_export_take_a_new_block(
     assert (tmp_path / "graph" / "model.onnx").exists()
 
 
+def test_an_export_of_a_block_that_makes_no_graph_says_so(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jax2onnx", reason="the packages of the extra onnx")
+    monkeypatch.delattr(type(SERIES_BLOCK), "graph")
+    with pytest.raises(xpsql.StatementError, match="FORMAT onnx has no inputs for loads: the block series does not define"):
+        session.sql(f"EXPORT MODEL m TO '{tmp_path / 'graph'}' FORMAT onnx")
+    assert not (tmp_path / "graph").exists()
+
+
 def test_numbers_of_a_new_block_are_compared_by_their_bits(session: xpsql.Session) -> None:
     columns = columns_from(session.models.find("m", None).manifest)
     table = pa.table({"site": ["1", "2"], "loads": pa.array([[1.5, None], None], NUMBERS)})
