@@ -192,7 +192,8 @@ def test_what_is_logged_is_raw_and_its_keys_are_those_that_were_scored(session: 
         loaded = loaded_of(version)
     raw = session.sql(f"SELECT {', '.join(RAW)} FROM log LIMIT 5").arrow()
     table = pa.table({column.name: raw.column(column.name) for column in loaded.inputs})
-    logged = rows_of(Entry(loaded, lambda: table, loaded.predict(table), datetime(2024, 1, 1, tzinfo=UTC), 0.0, None))
+    entry = Entry(loaded, lambda: table, loaded.predict(table), datetime(2024, 1, 1, tzinfo=UTC), 0.0, None)
+    logged = rows_of([entry], explores=False)
     assert logged.column("price").to_pylist() == raw.column("price").to_pylist()
     assert logged.column(KEYS_COLUMN).to_pylist() == keys_of(loaded.features(table), loaded.columns).to_pylist()
 
