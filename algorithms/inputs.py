@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import jax
 
     from .blocks.bags import BagRows
-    from .lines import CommonLines, Group
+    from .shared_inputs import CommonLines, Group
 
 L = TypeVar("L", bound=InLayout)
 B = TypeVar("B", bound=InBatch)

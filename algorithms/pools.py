@@ -16,7 +16,7 @@ from ..platform.options import option
 from .base import Algorithm, Parameters
 from .blocks.histories import HISTORIES
 from .blocks.vector_arrays import VECTOR_ARRAYS
-from .further import VECTORS, Make, dim_of, seeing, with_rows
+from .derived_slots import VECTORS, Make, dim_of, seeing, with_rows
 from .inputs import Inputs, Layout
 from .layers.lookups import gathered
 from .layers.side_network import SMALLEST

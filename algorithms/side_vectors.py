@@ -18,7 +18,7 @@ from ..platform.errors import Subject
 from .base import Algorithm, Parameters
 from .blocks.bags import BagRows
 from .blocks.histories import HISTORIES, HistorySlots
-from .further import Make, dim_of, seeing, with_rows
+from .derived_slots import Make, dim_of, seeing, with_rows
 from .inputs import Inputs, Layout, SideVectors
 from .layers.side_network import SideNetwork
 

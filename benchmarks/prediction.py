@@ -38,7 +38,7 @@ def figures(run: Run) -> Iterator[Figure]:
 
 def kept(data: str, warehouse: str, algorithm: str, calls: int) -> Iterator[Figure]:
     """Yield the time of scoring one row and a hundred in a process that keeps the model: medians of calls after the first."""
-    from xpsql.platform.scoring.kept import scorer_of
+    from xpsql.platform.scoring.scorer_cache import scorer_of
     from xpsql.platform.scoring.weights import Weights
 
     with connect(warehouse) as session:

@@ -16,7 +16,7 @@ import pytest
 import xpsql
 from xpsql.platform.frames import arrow_of
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring.kept import Scorers
+from xpsql.platform.scoring.scorer_cache import Scorers
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .checksums import VersionFile, seal, sums_of
 from .durable import creating
 from .names import part_name
 from .rows import reading
-from .stored import VersionFile, seal, sums_of
 
 SCHEMA = pa.schema(
     [

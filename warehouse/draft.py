@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
+from .checksums import collected
 from .durable import clear, link_tree, storing, sync_names, sync_tree
 from .entries import RoundEntry
 from .files import VersionFiles
 from .locks import Lock
 from .manifest import Manifest, write_manifest
-from .stored import collected
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
 

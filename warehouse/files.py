@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..platform.errors import ModelError
+from .checksums import NUM_SLICES
 from .durable import make_folder, storing
 from .entries import TableEntry
 from .names import part_name
 from .rows import RowWriter
-from .stored import NUM_SLICES
 
 
 class Folders:

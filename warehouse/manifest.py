@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ..platform.errors import ModelError, NewerFormatError
 from ..platform.typed import check_types, has_types
+from .checksums import FileEntry, SumsEntry, VectorsEntry, check_files
 from .durable import replace_text
 from .entries import (
     DenseEntry,
@@ -36,7 +37,6 @@ from .entries import (
     record,
 )
 from .ranges import check_ranges
-from .stored import FileEntry, SumsEntry, VectorsEntry, check_files
 
 FORMAT = 1
 CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes

@@ -18,7 +18,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from ._mapping import Mapping
-from .stored import Block, VersionFile, read_at
+from .checksums import Block, VersionFile, read_at
 
 MAPPED_BYTES = 1 << 26
 """Smaller files are read."""

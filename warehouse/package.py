@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .checksums import VersionFile, seal
 from .durable import clear, creating
 from .names import part_name
 from .rows import reading
-from .stored import VersionFile, seal
 
 FILE = "model"
 TREE = pa.schema(

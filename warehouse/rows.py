@@ -22,9 +22,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..platform.errors import ModelError
+from .checksums import NUM_SLICES, SLICE_SHIFT, VersionFile, seal
 from .durable import creating, storing, sync
 from .entries import TableEntry
-from .stored import NUM_SLICES, SLICE_SHIFT, VersionFile, seal
 
 ROW_GROUP_ROWS = 1 << 20
 ROW_GROUP_BYTES = 1 << 28

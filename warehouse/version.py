@@ -12,11 +12,11 @@ import pyarrow as pa
 from ..platform.errors import ModelError
 from .chains.links import WHOLE, ChainLink, chain, whole_files
 from .chains.merge import ChainStep, changed, merged, replayed
+from .checksums import NUM_SLICES, VersionFile
 from .files import Folders
 from .manifest import Manifest
 from .package import FILE
 from .rows import check_parts, copy, read_rows, reading, stored_parts
-from .stored import NUM_SLICES, VersionFile
 from .trainings.checkpoints import Checkpoint, checkpoints_of
 from .trainings.progress import read_progress
 from .trainings.segments import read_passed

@@ -16,7 +16,7 @@ from ..layers.lookups import gathered, of_examples
 from ..layers.packed import places_of
 from ..layers.pooling import bag_vectors
 from ..linear.scores import linear_scores
-from ..lines import CommonLines
+from ..shared_inputs import CommonLines
 
 DRY_BATCH, DRY_LENGTH = 3, 8
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ...platform.operators.base import DenseSpec
 from ..blocks.histories import History
 from .activations import ACTIVATIONS
-from .dense import Layer, Parameters, activated, branch
+from .dense_layers import Layer, Parameters, activated, branch
 from .lookups import gathered, of_examples, projected
 from .packed import of_elements, places_of, whole
 from .scored import ElementInputs, scored

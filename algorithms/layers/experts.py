@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
-from .dense import Parameters, dropped
+from .dense_layers import Parameters, dropped
 from .parallel import Parallel
 from .stacked import Stacked
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
-from .dense import Parameters
+from .dense_layers import Parameters
 from .lookups import Saved, called
 
 UNITS = 16  # the native recurrence has a multiple of them

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..lines import CommonLines, of_places
+from ..shared_inputs import CommonLines, of_places
 from . import _lookups
 
 PREFIX = "xpsql_"

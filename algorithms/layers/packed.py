@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .dense import Parameters
+from .dense_layers import Parameters
 from .lookups import PLAIN, gathered, of_examples
 
 Network = Callable[[Parameters, jax.Array, tuple[jax.Array, ...]], jax.Array]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...platform.operators.base import DenseSpec
 from .activations import ACTIVATIONS
 from .affine import RECTIFIED, affine, side_by_side
-from .dense import Parameters, activated, activation_specs, branch, dropped, he_uniform
+from .dense_layers import Parameters, activated, activation_specs, branch, dropped, he_uniform
 from .stacked import Stacked
 
 

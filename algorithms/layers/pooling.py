@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..base import Inputs, Layout
-from ..lines import CommonLines, Group, of_places
+from ..shared_inputs import CommonLines, Group, of_places
 from .lookups import PLAIN, gathered, spread, sums, taken
 from .stacked import Common, Stacked
 

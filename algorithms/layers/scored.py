@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from .activations import dice
-from .dense import Parameters, branch
+from .dense_layers import Parameters, branch
 from .lookups import Saved, called
 
 UNITS = 16  # the native network has a multiple of them, in every layer

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from ..inputs import SideSlots
-from .dense import Layer, Parameters
+from .dense_layers import Layer, Parameters
 
 NUMBER = 300  # of the first layer, after the layers of any other network
 LAYERS = 20  # of one network, at most

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ..lines import CommonLines, of_places
+from ..shared_inputs import CommonLines, of_places
 from .lookups import gathered, projected, spread
 
 

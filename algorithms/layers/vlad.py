@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ...platform.operators.base import DenseSpec
-from .dense import Parameters, branch, he_uniform
+from .dense_layers import Parameters, branch, he_uniform
 
 SMALLEST = 1e-8
 GROUPS, EXPANSION = 8, 2  # of the paper

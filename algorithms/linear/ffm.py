@@ -14,9 +14,9 @@ from ..base import Algorithm, Inputs, Intercept, Layout, Online, Supervised, Tra
 from ..layers.initial import uniform
 from ..layers.lookups import met
 from ..layers.pooling import pooled, slot_rows
-from ..lines import CommonLines
 from ..losses import loss_of
 from ..rates import field_vector_rate_of, vectors_by, weights_by
+from ..shared_inputs import CommonLines
 from .fm import VectorOptions
 from .scores import linear_scores, sums_of
 

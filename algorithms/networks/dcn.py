@@ -10,7 +10,7 @@ import jax
 from ...platform.operators.base import DenseSpec
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
-from ..layers.dense import Layer, he_uniform
+from ..layers.dense_layers import Layer, he_uniform
 from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import loss_of

@@ -6,7 +6,7 @@ import jax
 
 from ...platform.options import Part
 from ..base import Algorithm, Inputs, Layout, Parameters
-from ..layers.dense import Layer
+from ..layers.dense_layers import Layer
 from ..layers.pooling import slot_sums
 from ..linear.interactions import bi_interaction
 from ..linear.scores import linear_scores

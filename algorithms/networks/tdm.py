@@ -15,14 +15,14 @@ from ...platform.operators.base import DenseSpec, TableSpec
 from ...platform.options import option
 from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Sizing, Unsupervised
 from ..blocks.histories import HISTORIES
-from ..found import found_in
 from ..layers.attention import NEVER
-from ..layers.dense import Layer
+from ..layers.dense_layers import Layer
 from ..layers.dot_attention import attended, upto
 from ..layers.initial import uniform
 from ..layers.lookups import gathered, taken
 from ..layers.pooling import all_vectors
 from ..positions import places
+from ..sampled_recall import found_in
 from ..trees import TreeSearch, drawn_nodes
 from .interest import fields_named
 from .tower import check_hidden

@@ -8,7 +8,7 @@ import jax
 
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.base import DenseSpec
-from ..layers.dense import Layer, Parameters
+from ..layers.dense_layers import Layer, Parameters
 from ..layers.stacked import Stacked
 
 

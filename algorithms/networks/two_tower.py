@@ -16,12 +16,12 @@ from ...platform.operators.base import DenseSpec, TableSpec
 from ...platform.options import option
 from ..augments.random_items import RandomItems
 from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Sizing, Traits, Unsupervised
-from ..found import found_in
-from ..layers.dense import Layer, dropped
+from ..layers.dense_layers import Layer, dropped
 from ..layers.initial import uniform
 from ..layers.lookups import of_examples
 from ..layers.pooling import chosen_vectors, common_vectors
 from ..positions import places
+from ..sampled_recall import found_in
 from .tower import check_hidden
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Intercept, Layout, Online, Traits
 from ..layers.activations import ACTIVATIONS
-from ..layers.dense import layer_norm
+from ..layers.dense_layers import layer_norm
 from ..layers.initial import uniform
 from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.pooling import POOLINGS, dense_vectors, slot_sums, slot_vectors, stacked, summed_slots

@@ -13,7 +13,7 @@ from benchmarks.scale.constants import QUANTILES, Constants
 from benchmarks.scale.model import simulated
 from benchmarks.scale.setting import Latency, Load, Setting, changed
 from xpsql.platform.training.planning.forecast import RATES, worker_seconds
-from xpsql.warehouse.stored import NUM_SLICES
+from xpsql.warehouse.checksums import NUM_SLICES
 
 ROW_SECONDS, XNN_ROW_SECONDS = 4.4e-6, 71e-6
 """Of `xftrl`, as in docs/scaling.md; and of `xnn` at the 14,000 rows a second of a core that it once took: on the safe side."""

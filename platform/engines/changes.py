@@ -11,8 +11,8 @@ from ...warehouse.views import Views
 from ..errors import StatementError
 from ..quoting import quoted
 from ..spark_types import is_known, spark_type
-from .missing import absent
 from .spark_sql.tree import CreateView, Insert, Name
+from .unknown_names import absent
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 OR_REPLACE, WITH_REPLACE = "use OR REPLACE", "use WITH (replace = true)"

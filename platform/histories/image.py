@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...warehouse.checksums import NUM_SLICES, Block, FileEntry, VersionFile, checksum
 from ...warehouse.durable import make_folder, storing
 from ...warehouse.mapped import Bytes, cut_off, verified
-from ...warehouse.stored import NUM_SLICES, Block, FileEntry, VersionFile, checksum
 from ..errors import ModelError
 from ..ps.keys import feature_keys
 

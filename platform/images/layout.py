@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...warehouse.checksums import read_at
 from ...warehouse.mapped import content_of
-from ...warehouse.stored import read_at
 from ..errors import ModelError
 from ..ps._native import hash_bytes, place_two_choice
 from ..ps.messages import Keys

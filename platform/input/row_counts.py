@@ -12,7 +12,7 @@ from ...warehouse.entries import Split
 from ..cores import cores
 from ..engines.base import Scan
 from ..errors import StatementError
-from .holdout import HeldOut
+from .hold_out import HeldOut
 from .splits import CHUNK_ROWS, is_empty
 
 MOST_COUNTED = 1 << 25

@@ -16,7 +16,7 @@ from ..errors import StatementError, Subject, suggestion
 from ..options import Named
 from ..spark_types import type_words
 from .columns import INTERCEPT, MADE_KINDS, OFFERED_KIND, Classes, Columns, columns_from, slot_of
-from .crossed.slots import crosses_of
+from .crossed.crossed_slots import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, TASK, TIME, WEIGHT, Roles

@@ -16,7 +16,7 @@ from ..input.columns import columns_from
 from ..input.slot import Slot
 from ..input.vocabulary import keys_of, shown_keys
 from ..parts import ALGORITHM
-from ..scoring.best import Best
+from ..scoring.top_k import Best
 
 if TYPE_CHECKING:
     from ...warehouse.entries import TableEntry

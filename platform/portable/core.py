@@ -19,7 +19,7 @@ from ...algorithms.inputs import SideVectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
 from ..images.layout import RowColumn
-from ..input.offered import Offered
+from ..input.operator_inputs import Offered
 from ..system import needing
 from ..training.online.step import say
 from .interface import BAG, OUTPUTS, SCALAR, Interface

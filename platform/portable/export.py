@@ -37,7 +37,7 @@ from ..input.columns import columns_from
 from ..input.scaling import Scales, moments_in
 from ..models.exports import ROWS, Exported, Marker, check_no_more, check_replaced, exported
 from ..ps._native import Image
-from ..scoring.kept import scorer_of
+from ..scoring.scorer_cache import scorer_of
 from ..training.recipe import algorithm_of
 from .core import Core, needed
 from .description import FILE, READY, checksums, described, described_rows

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm
-from ...algorithms.further import VECTORS
+from ...algorithms.derived_slots import VECTORS
 from ..images.layout import RowColumn, placed, write_rows
 from ..images.tables import FileOfTables, training_of
 from ..input.columns import Columns

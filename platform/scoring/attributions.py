@@ -14,12 +14,12 @@ from ...algorithms.learner import Learner
 from ...warehouse.package import read_package
 from ..input.batches import Batch
 from ..input.columns import Columns
-from ..input.offered import offered_of
+from ..input.operator_inputs import offered_of
 from ..input.scaling import Scales, deviation, scale
 from ..ps.messages import Keys, Pulled
 from ..training.online.step import inputs_of
 from ..training.packaged.matrix import TABLE, column_names, matrix_of, starts_of
-from .slopes import slope_step
+from .integrated_gradients import slope_step
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

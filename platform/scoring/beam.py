@@ -12,9 +12,9 @@ from ..input.columns import columns_from
 from ..input.vocabulary import keys_of
 from ..training.online.planting import tree_of
 from ..trees.descent import Descent
-from .best import Best, ExcludedItems
 from .by_algorithm import AlgorithmScorer
 from .scorer import beside
+from .top_k import Best, ExcludedItems
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

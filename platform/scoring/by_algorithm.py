@@ -12,18 +12,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs, Parameters
-from ...algorithms.further import VECTORS
+from ...algorithms.derived_slots import VECTORS
 from ...algorithms.learner import Predict
 from ...warehouse.package import read_package
 from ..forks import FORKS
 from ..input.batches import Batch
 from ..input.encoder import Encoder
-from ..input.offered import offered_of
+from ..input.operator_inputs import offered_of
 from ..input.runs.finding import of_one_request
 from ..input.scaling import scale
 from ..ps.messages import Keys
 from ..training.compiled import prepare_jax
-from ..training.online.said import Said
+from ..training.online.outputs import Said
 from ..training.online.step import inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of
 from ..training.recipe import algorithm_of, scores_augmented

@@ -16,8 +16,8 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.recipe import algorithm_of
 from .attributions import Attributed, MeanScores, attribution
-from .kept import scorer_of
 from .scorer import Padding, Request, Scored, write_rows
+from .scorer_cache import scorer_of
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

@@ -8,9 +8,9 @@ from ...algorithms.base import Algorithm
 from ..input.batches import Ladders
 from ..input.columns import columns_from
 from ..input.encoder import Encoder
+from ..input.positives import Taking
 from ..input.scaling import moments_in, scale
 from ..input.splits import chunk_rows
-from ..input.taken import Taking
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId
 from ..training.clauses.label import LABEL

@@ -17,9 +17,9 @@ from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..training.compiled import share_work
-from .kept import SCORERS
 from .rows import rows_of
 from .scorer import Request, Scored, Scorer, predictions_of
+from .scorer_cache import SCORERS
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

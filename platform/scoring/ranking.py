@@ -17,11 +17,11 @@ from ..training.clauses.transform import TRANSFORM
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
 from .beam import Beam
-from .best import Best, ExcludedItems, Places, Scores, best
 from .by_algorithm import AlgorithmScorer
 from .catalogue import check_sides, divided, had_columns, places_of
-from .kept import scorer_of
 from .scorer import Scorer, beside
+from .scorer_cache import scorer_of
+from .top_k import Best, ExcludedItems, Places, Scores, best
 from .weights import Weights
 
 if TYPE_CHECKING:

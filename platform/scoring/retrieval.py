@@ -13,9 +13,9 @@ from ..engines.base import Engine
 from ..errors import StatementError, suggestion
 from ..quoting import quoted
 from ..training.clauses.label import LABEL
-from .best import Places
 from .catalogue import alike, is_array, places_of
 from .ranking import Ranking
+from .top_k import Places
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version

@@ -29,7 +29,7 @@ from ..input.splits import chunk_rows
 from ..ps._native import score_sums
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
-from ..training.online.said import Said
+from ..training.online.outputs import Said
 
 if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk

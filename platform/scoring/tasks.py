@@ -32,8 +32,8 @@ from ..training.tasks.job import TAKE, WAIT_SECONDS, NextTurn, Take, check_machi
 from ..training.tasks.membership import CALL_SECONDS, EndedError, Membership
 from ..training.tasks.messages import Contact
 from .explainer import Explainer
-from .kept import scorer_of
 from .scorer import Request, Scorer
+from .scorer_cache import scorer_of
 from .weights import Weights
 
 if TYPE_CHECKING:

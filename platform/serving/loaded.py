@@ -15,8 +15,8 @@ from ..input.batches import Batch, Ladders
 from ..input.columns import Columns, columns_from
 from ..ps._native import RowScorer
 from ..ps.compiled.ladder import LOWEST, Ladder, rung
-from ..scoring.kept import scorer_of
 from ..scoring.scorer import Padding, Scored, Shape, SumsScorer, predictions_of
+from ..scoring.scorer_cache import scorer_of
 from ..training.clauses.transform import TRANSFORM
 from .arrow_stream import StreamReader
 from .inputs import Input

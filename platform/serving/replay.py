@@ -16,9 +16,9 @@ from ..engines.base import Engine, Scan, staged
 from ..errors import StatementError, suggestion
 from ..input.columns import columns_from
 from ..input.splits import chunk_rows
-from ..scoring.kept import scorer_of
 from ..scoring.rows import rows_of
 from ..scoring.scorer import BATCH_SIZES, Scorer, predictions_of
+from ..scoring.scorer_cache import scorer_of
 from ..scoring.weights import Weights
 from ..training.compiled import share_work
 from .differences import DIFFERENCES, differences

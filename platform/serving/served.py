@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import XpsqlError
-from ..images.apart import weights_apart
+from ..images.build_process import weights_apart
 from ..images.image import ImageWeights, MappedRows
 from ..images.overlay import weights_of
 from .loaded import Loaded

@@ -293,7 +293,7 @@ def run_call(
         pending: pending results of earlier calls; the ones that this call reads are made first.
         folder: to be created, for what the call writes.
     """
-    from .needs import NoTableError, needed_columns  # brings sqlglot
+    from .projection import NoTableError, needed_columns  # brings sqlglot
 
     folder.mkdir()
 

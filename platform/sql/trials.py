@@ -11,7 +11,7 @@ from .. import parts
 from ..dependent import check_effects
 from ..errors import OptionError, StatementError, Subject
 from ..hparams import HparamCandidates, HparamRange
-from ..input.taken import MISSING
+from ..input.positives import MISSING
 from ..models.options import literal
 from ..options import Value, describe
 from ..training.clauses.using import Given

@@ -15,7 +15,7 @@ from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
-from ..input.holdout import HeldOut
+from ..input.hold_out import HeldOut
 from ..input.streams.base import StreamQuery
 from ..ps.compiled.table_programs import Programs
 from .clauses.evaluate import EVALUATE

@@ -15,14 +15,14 @@ from ...algorithms.base import Algorithm
 from ...warehouse.entries import RoundEntry
 from ...warehouse.storage import Storage
 from ...warehouse.trainings.checkpoint_files import File
-from ..input.holdout import HeldOut
+from ..input.hold_out import HeldOut
 from ..input.row_counts import RowCounts
 from .checkpoints.driver_state import DRIVER_STATE
 from .checkpoints.files import read_message, write_message
 from .clauses.evaluate import EVALUATE
 from .clauses.release import RELEASE
 from .clauses.validate import VALIDATE
-from .conclusion import LearnedRest
+from .commit import LearnedRest
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
 from .online.rebuilding import as_begun

@@ -16,8 +16,8 @@ from ..errors import LostError, XpsqlError
 from ..input.timing import Clocks, Compiled, Timings, summed
 from ..ps.messages import Description
 from ..ps.watermarks import Turn, as_lines, from_lines
-from .checkpoints.begins import PausedError
 from .checkpoints.driver_state import DriverState
+from .checkpoints.warm_start import PausedError
 from .metrics import headlines, metric_names
 from .metrics.labels import Values, flat
 from .metrics.metrics import LabelMetrics, Targets, weight_range

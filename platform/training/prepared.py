@@ -13,11 +13,11 @@ from ..input.batches import Batch
 from ..input.columns import Columns
 from ..input.dealing import Deal
 from ..input.encoder import Encoder
+from ..input.positives import Taking
 from ..input.prefetch import Abreast, Ahead
 from ..input.row_counts import RowCounts
 from ..input.source import End, Source
 from ..input.splits import chunk_batches
-from ..input.taken import Taking
 from ..input.timing import Clocks
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree

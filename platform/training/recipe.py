@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...algorithms.augments.pairs import pairs_of
 from ...algorithms.base import Algorithm, Layout, Sums
-from ...algorithms.late import with_late_labels
+from ...algorithms.delayed_labels import with_late_labels
 from ...algorithms.pools import with_pools
 from ...algorithms.side_vectors import with_sides
 from ...warehouse.manifest import Manifest
@@ -30,11 +30,11 @@ from ..options import of_optimizer, written
 from ..ps.compiled.ladder import Ladder
 from ..ps.compiled.table_programs import Programs
 from ..ps.dense import DenseProgram, size
-from .checked import checked
 from .clauses.label import LABEL
 from .clauses.using import OPERATORS
 from .compiled import limit_threads
 from .devices import DevicePlace, place_of
+from .operator_guard import checked
 from .plan import Plan
 from .settings_checks import check_release, check_settings
 

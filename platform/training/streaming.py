@@ -10,8 +10,8 @@ import pyarrow as pa
 from ..errors import StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelation
 from ..input.streams.sources import opened
-from .answer import unchanged
 from .clauses.publish import PUBLISH
+from .nothing_learned import unchanged
 from .preparation.positives import taking_of
 from .segment import begin_of, taken
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ...warehouse import entries
+from ...warehouse.checksums import SumsEntry
 from ...warehouse.manifest import Manifest
-from ...warehouse.stored import SumsEntry
 from ...warehouse.trainings.segments import append_segment
 from ...warehouse.version import Version
 from ..engines.base import Engine, Scan, Staged
@@ -22,8 +22,8 @@ from . import held_rows
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.vectors import VECTORS
+from .commit import by_hand, conclude, held_back, judge, slot_entries, summary
 from .compiled import compilations, prepare_jax
-from .conclusion import by_hand, conclude, held_back, judge, slot_entries, summary
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree

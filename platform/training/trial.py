@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from .checkpoints.begins import Beginning
+from .checkpoints.warm_start import Beginning
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ...warehouse.files import VersionFiles
 from ...warehouse.package import write_tree
 from ..errors import CheckpointError, DataError
 from ..input.batches import Batch, Ladders, batches
-from ..input.offered import offered_of
+from ..input.operator_inputs import offered_of
 from ..input.scaling import Scales, scale
 from ..input.source import row_of
 from ..input.splits import chunk_rows

@@ -16,7 +16,7 @@ import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
 from tests.algorithms.test_din import COLUMNS, RATES, predicted, train, write
 from xpsql.algorithms.blocks.histories import History
-from xpsql.algorithms.layers.dense import Parameters
+from xpsql.algorithms.layers.dense_layers import Parameters
 from xpsql.algorithms.layers.gru import Gru
 from xpsql.algorithms.layers.lookups import portable
 from xpsql.algorithms.layers.stacked import Stacked

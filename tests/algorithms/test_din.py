@@ -17,7 +17,7 @@ import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
 from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.layers.attention import Attended, Attention
-from xpsql.algorithms.layers.dense import Parameters
+from xpsql.algorithms.layers.dense_layers import Parameters
 from xpsql.algorithms.layers.lookups import portable
 from xpsql.platform.errors import DataError, OptionError, StatementError
 from xpsql.platform.progress import SilentReporter

@@ -13,7 +13,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
-from xpsql.algorithms.layers.dense import Layer
+from xpsql.algorithms.layers.dense_layers import Layer
 from xpsql.algorithms.layers.parallel import Parallel
 from xpsql.algorithms.layers.running import follow, learning
 from xpsql.platform.progress import SilentReporter

@@ -14,8 +14,8 @@ import xpsql
 from tests.training.log import session, write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.blocks.bags import BagRows
-from xpsql.algorithms.found import found_in
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions, two_tower
+from xpsql.algorithms.sampled_recall import found_in
 from xpsql.platform.errors import OptionError
 from xpsql.platform.operators.row_statistics import statistics_of_rows
 from xpsql.testing.operators import context

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
 from xpsql.algorithms.base import Algorithm, Inputs
-from xpsql.algorithms.layers.dense import Layer, layer_norm
+from xpsql.algorithms.layers.dense_layers import Layer, layer_norm
 from xpsql.algorithms.networks.xnn import XnnOptions, xnn
 from xpsql.platform.errors import OptionError
 

@@ -20,7 +20,7 @@ from xpsql.platform.errors import ModelError, XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.served import Served
 from xpsql.warehouse import mapped
-from xpsql.warehouse.stored import VersionFile
+from xpsql.warehouse.checksums import VersionFile
 
 LOG = (
     "SELECT CAST(pmod(xxhash64(id), 3) = 0 AS INT) AS click, concat('u', id % 7) AS user, concat('p', id % 9) AS image, "

@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from xpsql.platform.engines.base import INTERNAL, Scan, Staged, Statements, WriteFile
 from xpsql.platform.engines.changes import WITH_REPLACE, exists
-from xpsql.platform.engines.missing import absent
 from xpsql.platform.engines.parquet_scan import ParquetScan, staged_scan
 from xpsql.platform.engines.sources import source_of, written
 from xpsql.platform.engines.spark_sql.dialect import position_of
 from xpsql.platform.engines.spark_sql.parsing import parse_query
 from xpsql.platform.engines.spark_sql.statements import QUERY_STARTS, STATEMENTS, name_sql, read, read_name, read_query
 from xpsql.platform.engines.spark_sql.tree import CreateTable, Drop, Insert, QueryText
+from xpsql.platform.engines.unknown_names import absent
 from xpsql.platform.errors import StatementError
 from xpsql.platform.spark_types import spark_schema
 from xpsql.warehouse.entries import SourceEntry

@@ -21,7 +21,7 @@ from xpsql.platform.scoring import tasks as scoring
 from xpsql.platform.training.checkpoints.driver_state import DRIVER_STATE
 from xpsql.platform.training.checkpoints.files import STATE
 from xpsql.platform.training.packaged import rounds as packaged
-from xpsql.platform.training.solved import rounds as solved
+from xpsql.platform.training.solved import solver_rounds as solved
 from xpsql.platform.training.tasks import job, messages, remote_checkpoints
 
 LIMITS = ConnectionLimits(frame_bytes=1 << 20, contents_bytes=1 << 16)

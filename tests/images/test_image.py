@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import xpsql
 from xpsql.platform.errors import ModelError
-from xpsql.platform.images import apart, overlay
-from xpsql.platform.images.apart import weights_apart
+from xpsql.platform.images import build_process, overlay
+from xpsql.platform.images.build_process import weights_apart
 from xpsql.platform.images.image import ImageWeights, images_of
 from xpsql.platform.images.layout import BLOCK, PAGE, RowColumn, damaged, in_memory, layout_of, placed
 from xpsql.platform.images.overlay import overs_of
@@ -143,7 +143,7 @@ def test_a_version_over_the_images_of_another_has_its_own_rows(
 
 
 def test_a_process_of_its_own_gives_the_same(session: xpsql.Session, version: Version, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "SMALL_ROWS", 0)
+    monkeypatch.setattr(build_process, "SMALL_ROWS", 0)
     session.sql(f"TRAIN MODEL wide USING xftrl AS {WIDE}")
     session.sql(f"CONTINUE MODEL wide AS {WIDE} WHERE id < 9")
     first, second = (session.models.version("wide", number) for number in (1, 2))
@@ -166,7 +166,7 @@ def test_a_process_of_its_own_gives_the_same(session: xpsql.Session, version: Ve
     ended.set()
     with pytest.raises(ModelError, match=r"The process that makes images ended with -?[0-9]+: "):
         weights_apart(second, False, bases, reported.append, ended)
-    monkeypatch.setattr(apart, "MOST_SECONDS", -1)
+    monkeypatch.setattr(build_process, "MOST_SECONDS", -1)
     late = weights_apart(second, False, bases, reported.append, threading.Event())
     assert late.bases == tuple(bases), "this process does it"
 

@@ -16,7 +16,7 @@ from xpsql.algorithms.chunk import ABSENT, Chunk
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.crossed import encoding as crossing
-from xpsql.platform.input.crossed.slots import MOST_CROSSES
+from xpsql.platform.input.crossed.crossed_slots import MOST_CROSSES
 from xpsql.platform.input.crossed.terms import Term
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.roles import Roles

@@ -13,7 +13,7 @@ from xpsql.algorithms.augments.pairs import PAIRS_NUMBER
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.platform.errors import StatementError
-from xpsql.platform.input.offered import Offered, with_offered
+from xpsql.platform.input.operator_inputs import Offered, with_offered
 from xpsql.platform.input.slots import columns_of, offered_slots
 from xpsql.platform.training.online.step import learn_step
 from xpsql.platform.training.plan import Plan, Use

@@ -32,7 +32,7 @@ from xpsql.platform.training.metrics.metrics import Metrics, Tally, Targets
 from xpsql.platform.training.packaged.rounds import LearnedModel, LearnerRendezvous
 from xpsql.platform.training.solved.examples import NO_FEATURES, KeyedFeatures
 from xpsql.platform.training.solved.rates import OfferedColumns
-from xpsql.platform.training.solved.rounds import (
+from xpsql.platform.training.solved.solver_rounds import (
     NO_MOMENTS,
     NO_NUMBERS,
     EncodedFeatures,

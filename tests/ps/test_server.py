@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.ps.serving import BREAK, ECHO, FAIL, HOLD, HOST, SECRET, Service, Wait, raw, serving, tcp, until_closed, values
 from xpsql.platform.errors import DataError, StatementError, TrainingError
-from xpsql.platform.ps.transport import connection, sockets, strangers
+from xpsql.platform.ps.transport import connection, sockets, unauthenticated
 from xpsql.platform.ps.transport.connection import Connection, Exchange
 from xpsql.platform.ps.transport.handshake import HELLO, MAGIC, PROOF, VERSION, introduce, welcome
 from xpsql.platform.ps.transport.server import Server
@@ -262,7 +262,7 @@ def test_strangers_take_no_room_of_honest_clients_and_the_log_tells_of_them_once
     kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = request.getfixturevalue("certificate") if kind == "tls" else None
-    monkeypatch.setattr(strangers, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(unauthenticated, "LEAST_SECONDS", 0.0)
     with (
         serving(ConnectionLimits(connections=2, strangers=4, proof_seconds=60), made) as (server, service),
         ExitStack() as stack,

@@ -14,7 +14,7 @@ import pytest
 
 import xpsql
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring.kept import scorer_of
+from xpsql.platform.scoring.scorer_cache import scorer_of
 from xpsql.platform.scoring.weights import Weights
 
 NUMBERS = (

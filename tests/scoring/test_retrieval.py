@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 import xpsql
 from tests.scoring.test_recommendation import ALL, ITEMS, session
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring.best import ExcludedItems, best
 from xpsql.platform.scoring.retrieval import RetrievalTally
+from xpsql.platform.scoring.top_k import ExcludedItems, best
 
 __all__ = ["session"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpsql.platform.sql.needs import NoTableError, needed_columns
+from xpsql.platform.sql.projection import NoTableError, needed_columns
 
 EXACT = {
     "SELECT A, b FROM v": {"a", "b"},

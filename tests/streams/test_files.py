@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 import xpsql
 from tests.streams.landing import AVAILABLE, COLUMNS, answer, arrives, go_on, learned, rows_of, train
 from tests.training.log import log, write
-from xpsql.platform.engines.missing import absent
 from xpsql.platform.engines.parquet_scan import as_row_group
+from xpsql.platform.engines.unknown_names import absent
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.input.streams.base import VIEW

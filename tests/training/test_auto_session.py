@@ -12,7 +12,7 @@ import pytest
 import xpsql
 from tests.training.log import log, session, write
 from xpsql.platform.input.batches import Batch
-from xpsql.platform.input.offered import offered_of
+from xpsql.platform.input.operator_inputs import offered_of
 from xpsql.platform.ps.compiled.ladder import Ladder, rung
 from xpsql.platform.ps.messages import BatchId
 

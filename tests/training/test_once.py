@@ -13,7 +13,7 @@ import xpsql
 from tests.notes import Notes
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.sql.once import missing
+from xpsql.platform.sql.idempotency import missing
 from xpsql.warehouse.entries import LearnedEntry, StreamEntry
 from xpsql.warehouse.manifest import Manifest
 from xpsql.warehouse.version import Version

@@ -16,7 +16,7 @@ from tests.training.processes import ProcessTasks
 from xpsql.platform.cli.report import report
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import StatementError, TrainingError
-from xpsql.platform.input.holdout import held_out
+from xpsql.platform.input.hold_out import held_out
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training import parallelism
 from xpsql.platform.training.checkpoints.checkpointer import Checkpointer

@@ -19,9 +19,9 @@ from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.scoring.weights import Weights
 from xpsql.platform.training.clauses import CLAUSES
 from xpsql.platform.training.plan import Plan
-from xpsql.warehouse import stored
+from xpsql.warehouse import checksums
+from xpsql.warehouse.checksums import checksum, matches
 from xpsql.warehouse.manifest import FORMAT, Manifest, read_manifest, write_manifest
-from xpsql.warehouse.stored import checksum, matches
 from xpsql.warehouse.version import Version
 
 LOG = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x FROM range(200)"
@@ -177,7 +177,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Version:
 @pytest.fixture
 def read_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many bytes of files were read since it was last asked."""
-    total, read = [0], stored.read_at
+    total, read = [0], checksums.read_at
 
     def counted(descriptor: int, size: int, offset: int) -> bytes:
         total[0] += size
@@ -187,7 +187,7 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         found, total[0] = total[0], 0
         return found
 
-    monkeypatch.setattr(stored, "read_at", counted)
+    monkeypatch.setattr(checksums, "read_at", counted)
     return taken
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from ...platform.errors import ModelError
+from ..checksums import NUM_SLICES, collected, run_of
 from ..durable import storing, sync, sync_tree
 from ..files import VersionFiles
 from ..folders import trash_whole
 from ..rows import keys_of, rows_schema
-from ..stored import NUM_SLICES, collected, run_of
 from ..version import Version
 from .links import FILES, WHOLE, Ancestor, ChainLink, files_text, lineage, rows_in, whole_files
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...platform.errors import ModelError
+from ..checksums import FileEntry, VersionFile, check_files
 from ..entries import many
 from ..manifest import FILE, FORMAT, Manifest, read_json, read_manifest
 from ..mapped import Identity
-from ..stored import FileEntry, VersionFile, check_files
 
 WHOLE, FILES, KEPT = "whole", "files.json", "kept.json"
 SETTLED_SECONDS = 1.0

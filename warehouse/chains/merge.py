@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..checksums import NUM_SLICES
 from ..rows import keys_of, read_rows, slices_of
-from ..stored import NUM_SLICES
 from .links import ChainLink
 
 if TYPE_CHECKING:

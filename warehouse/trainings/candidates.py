@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..checksums import VersionFile, seal
 from ..durable import creating
 from ..names import part_name
 from ..rows import READ_ROWS, reading
-from ..stored import VersionFile, seal
 
 SCHEMA = pa.schema([pa.field("key", pa.int64()), pa.field("count", pa.uint16()), pa.field("before", pa.bool_())])
 

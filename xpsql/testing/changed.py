@@ -14,7 +14,7 @@ from ..algorithms.blocks.bags import BagRows
 from ..algorithms.blocks.base import along, every
 from ..algorithms.blocks.histories import HISTORIES, History
 from ..algorithms.inputs import Inputs
-from ..algorithms.lines import CommonLines, Group
+from ..algorithms.shared_inputs import CommonLines, Group
 
 EXAMPLES, PADDING, ROWS, LONGEST = 6, 4, 24, 3
 ABSENT = ROWS - 1

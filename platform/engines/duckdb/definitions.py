@@ -25,7 +25,6 @@ from ..changes import (
     fixed_values,
     partition_rows,
 )
-from ..missing import absent
 from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import name_sql
@@ -43,6 +42,7 @@ from ..spark_sql.tree import (
     ShowPartitions,
     ShowTables,
 )
+from ..unknown_names import absent
 from .connection import cursor
 from .directories import write_directory
 from .failures import explained

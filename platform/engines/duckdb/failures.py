@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from ...errors import NO_MEMORY, StatementError
 from ...system import has_folder, of_system
-from ..missing import absent, gone
 from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
+from ..unknown_names import absent, gone
 
 COLUMN_MISSING = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'

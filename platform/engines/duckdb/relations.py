@@ -15,11 +15,11 @@ from ....warehouse.views import View, Views
 from ...errors import NotAvailableError, Position, StatementError
 from ...spark_types import quoted
 from ..base import INTERNAL
-from ..missing import absent
 from ..sources import names_in, relations_in, source_of, written
 from ..spark_sql.dialect import position_of
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import FORMATS, unqualified
+from ..unknown_names import absent
 from .connection import cursor
 from .failures import explained
 from .files.memory import MemorySource

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ....warehouse.tables import MANIFEST
 from ...errors import ModelError, Position, StatementError
-from ..missing import absent, gone, no_function
 from ..spark_sql import row_makers
 from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
 from ..spark_sql.words import EXPLODES
+from ..unknown_names import absent, gone, no_function
 from .calls import RewrittenStatement
 from .missing_packages import format_of, missing, no_format
 

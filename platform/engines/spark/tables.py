@@ -37,9 +37,9 @@ from ..changes import (
     partition_rows,
     places_of,
 )
-from ..missing import absent
 from ..spark_sql.statements import opened, read, relation
 from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, ShowPartitions, Statement
+from ..unknown_names import absent
 from .catalog import CatalogNames
 from .catalog_names import SPARKS, full, state_of, words_of
 from .failures import ONLY_OURS

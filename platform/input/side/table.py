@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ....algorithms.chunk import Chunk
 from ....algorithms.inputs import SideSlots, SideVectors
+from ....warehouse.checksums import FileEntry, VersionFile, sealed, sums_of
 from ....warehouse.mapped import Bytes, cut_off, verified
 from ....warehouse.rows import reading
-from ....warehouse.stored import FileEntry, VersionFile, sealed, sums_of
 from ...errors import ModelError
 from ...ps.compiled.ladder import Ladder
 

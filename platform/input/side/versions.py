@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....warehouse.checksums import FileEntry, VectorsEntry
 from ....warehouse.manifest import Manifest
-from ....warehouse.stored import FileEntry, VectorsEntry
 from ...engines.base import Engine
 from ...errors import ModelError, StatementError
 from ..columns import Columns

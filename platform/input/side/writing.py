@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ....warehouse.checksums import NUM_SLICES, seal
 from ....warehouse.durable import creating
-from ....warehouse.stored import NUM_SLICES, seal
 from ...errors import DataError, StatementError, Subject
 from ...spark_types import is_category, spark_type
 from ..kinds.types import is_list, is_number

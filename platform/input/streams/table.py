@@ -9,7 +9,7 @@ from ....warehouse.entries import Split
 from ....warehouse.tables import Tables
 from ...display import plural
 from ...engines.base import Scan
-from ...engines.missing import absent
+from ...engines.unknown_names import absent
 from ...errors import DataError
 from .base import Position
 from .files import file_at, files_of, scan_of, splits_of

@@ -23,8 +23,8 @@ from .._native import Frame, Outgoing
 from .codec import WireError
 from .handshake import welcome
 from .sockets import Pipe, SocketStream, await_frame, listen, pipe, seen_by_server, send_whole, tune
-from .strangers import Strangers
 from .tls import Certificate, server_context
+from .unauthenticated import Strangers
 from .wire import FAILURE, ConnectionLimits, Failure, Handler, Status, failure_of, message, pack
 
 ACCEPT_PAUSE_SECONDS = 0.1

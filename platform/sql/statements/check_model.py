@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ....warehouse.stored import VersionFile
+    from ....warehouse.checksums import VersionFile
     from ....warehouse.version import Version
     from ..context import Context
 

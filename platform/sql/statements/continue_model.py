@@ -24,7 +24,7 @@ from ...training.parallelism import check_room
 from ...training.plan import BASE_RATE, Plan
 from ...training.recipe import options_in
 from ...training.start import train
-from .. import clauses, inherited, once, streams
+from .. import clauses, idempotency, inherited, streams
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -65,17 +65,17 @@ class Continue:
         if (training := resumed(context, self.model, self.statement)) is not None:
             return training.run(context)
         version = context.models.version(self.model, self.version)
-        if (learned := once.has_learned(version, self.name)) and not self.replace:
+        if (learned := idempotency.has_learned(version, self.name)) and not self.replace:
             assert self.name is not None  # has_learned
-            found = once.learner(context.models, version, self.name)
+            found = idempotency.learner(context.models, version, self.name)
             context.reporter.note(f"Version {found.number} of {self.model} has learned {self.name!r}; nothing is learned.")
-            return once.answer(found)
+            return idempotency.answer(found)
         stays = "PUBLISH" in self.given
         if self.stream is not None and not stays and (nothing := self.idle(context, version, self.stream.relation)) is not None:
             return nothing
-        for held in once.beside(context.models, version):
-            if self.name is None or once.own_name(held) != self.name:  # else it is learned again now
-                context.reporter.note(once.missing(self.model, held, self.stream is not None))
+        for held in idempotency.beside(context.models, version):
+            if self.name is None or idempotency.own_name(held) != self.name:  # else it is learned again now
+                context.reporter.note(idempotency.missing(self.model, held, self.stream is not None))
         with self.query.expanded(context) as query:
             plan, text = self.transformed(query, context)
             with clauses.placing(self.given, text):
@@ -115,8 +115,8 @@ class Continue:
     def plan(self, context: StatementContext, query: str) -> Plan:
         """Return the plan: what the statement gives, and the parent's manifest for the rest."""
         parent = context.models.version(self.model, self.version)
-        if self.name is not None and self.replace and once.has_learned(parent, self.name):
-            parent = once.parent_to_replace(context.models, parent, self.name)
+        if self.name is not None and self.replace and idempotency.has_learned(parent, self.name):
+            parent = idempotency.parent_to_replace(context.models, parent, self.name)
         manifest = parent.manifest
         self.check_crosses(manifest)
         own = clauses.values_of(self.given)

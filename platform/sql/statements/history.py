@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...engines.missing import absent
+from ...engines.unknown_names import absent
 from ...errors import ModelError, StatementError
 from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, event_file, link_events
 from ...input.streams.sources import opened

@@ -12,7 +12,7 @@ from ...training.clauses.items import ITEMS
 from ...training.parallelism import check_room
 from ...training.plan import Plan
 from ...training.start import train
-from .. import clauses, once, streams
+from .. import clauses, idempotency, streams
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -53,9 +53,9 @@ class Train:
         name, served = self.plan.settings.once, context.models.served(self.plan.model)
         if name is not None and served is not None and not self.plan.replace:
             version = context.models.version(self.plan.model)
-            if once.has_learned(version, name):
+            if idempotency.has_learned(version, name):
                 context.reporter.note(f"The model {self.plan.model} has learned {name!r}; nothing is learned.")
-                return once.answer(once.learner(context.models, version, name))
+                return idempotency.answer(idempotency.learner(context.models, version, name))
         with self.query.expanded(context) as query:
             plan, text = self.transformed(query, context)
             with clauses.placing(self.given, text):

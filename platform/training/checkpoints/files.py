@@ -22,8 +22,8 @@ from ...ps.shard import Shard
 from ...ps.snapshot import Snapshot, State, keys_of, layout_of, within
 from ...ps.transport.codec import Codec, WireError
 from ...ps.watermarks import RunRecord, Watermarks, from_lines, highest, lowest
-from .begins import Beginning
 from .driver_state import DRIVER_STATE, DriverState
+from .warm_start import Beginning
 
 HEAD = struct.Struct("<IQ")  # checksum of the declaration, bytes of the table of contents
 STATE = Codec(State)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from .base import Metric
 from .classes import ACCURACY, F1, PRECISION, RECALL
 from .differences import MAE, MAPE, PCOPC, R2, RMSE
-from .found import FOUND_METRICS
 from .groups import GAUC
 from .likelihood import LOGLOSS, NORMALIZED_ENTROPY
 from .multiclass import MULTICLASS
 from .ranking import AUC, PR_AUC
+from .recall_found import FOUND_METRICS
 
 METRICS: tuple[Metric, ...] = (
     AUC,

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from ....algorithms.base import Algorithm, Inputs
-from ...input.offered import Offered
+from ...input.operator_inputs import Offered
 from ...ps.pieces import DensePiece
 from ..devices import DevicePlace
 from ..recipe import Recipe

@@ -23,7 +23,7 @@ from ...trees.tree import replanted
 from ..checkpoints.driver_state import DRIVER_STATE
 from ..checkpoints.files import read_message, write_message
 from ..clauses.validate import VALIDATE
-from ..conclusion import statistics_of
+from ..commit import statistics_of
 from ..metrics.validations import LEAST_GAIN
 from ..monitor import Monitor
 from ..plan import Plan

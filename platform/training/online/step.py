@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from ....algorithms.base import Algorithm, Inputs, Parameters
 from ....algorithms.inputs import SideVectors
 from ....algorithms.layers.running import learning
-from ....algorithms.lines import CommonLines, Group
+from ....algorithms.shared_inputs import CommonLines, Group
 from ...input.batches import Batch
-from ...input.offered import Offered, with_offered
+from ...input.operator_inputs import Offered, with_offered
 from ...ps.pieces import DensePiece, cut, joined
-from .said import Said
+from .outputs import Said
 
 KEPT = 32  # programs of recent trainings: a CONTINUE compiles nothing
 

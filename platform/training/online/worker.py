@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...input.batches import Batch
-from ...input.offered import offered_of
+from ...input.operator_inputs import offered_of
 from ...input.prefetch import Coming
 from ...input.scaling import Scales, measured, scale
 from ...input.source import End

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ....warehouse.stored import NUM_SLICES
+from ....warehouse.checksums import NUM_SLICES
 from ..parallelism import LEAST_ROWS_AHEAD, Places
 
 

@@ -15,8 +15,8 @@ from ....warehouse.manifest import Manifest
 from ...engines.base import Engine, Scan, Staged
 from ...engines.tasks import Tasks
 from ...input.columns import Columns
+from ...input.positives import Taking
 from ...input.row_counts import RowCounts
-from ...input.taken import Taking
 from ..parallelism import Places, Sizes
 from ..plan import Plan
 from ..prepared import ValidationRows

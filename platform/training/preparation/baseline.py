@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.late import click_rate
+from ....algorithms.delayed_labels import click_rate
 from ....warehouse.entries import Split
 from ...engines.base import Scan
 from ...engines.repeats import expanded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...input.holdout import beginning_of
+from ...input.hold_out import beginning_of
 from ...input.row_counts import counted, left_by
 from ..clauses.validate import VALIDATE
 from .base import Preparation, Stage

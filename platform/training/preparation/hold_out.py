@@ -12,10 +12,10 @@ from ....warehouse.entries import Split
 from ...engines.base import Engine, Scan, Staged, staged
 from ...errors import StatementError
 from ...input.columns import Columns
-from ...input.holdout import HeldOut, held_out
+from ...input.hold_out import HeldOut, held_out
+from ...input.positives import Taking
 from ...input.row_counts import RowCounts, count, left_by
 from ...input.splits import is_empty
-from ...input.taken import Taking
 from ..clauses.label import LABEL
 from ..clauses.transform import TRANSFORM
 from ..clauses.validate import VALIDATE, Validate

@@ -12,7 +12,7 @@ from ...engines.base import Engine, Scan
 from ...errors import StatementError
 from ...input.columns import Columns
 from ...input.items import NAME, ItemFile, write_items
-from ...input.taken import MISSING, TakenRows, Taking
+from ...input.positives import MISSING, TakenRows, Taking
 from ..clauses.items import ITEMS
 from ..clauses.label import LABEL
 from ..plan import Plan

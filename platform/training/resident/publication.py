@@ -17,7 +17,7 @@ from ...ps.shard import Shard
 from ...ps.snapshot import PIECE_BYTES, VERSIONS, Records, Snapshot
 from ..checkpoints.files import Link, OldShard, restore_candidates
 from ..clauses.evaluate import EVALUATE
-from ..conclusion import conclude, held_back, judge
+from ..commit import conclude, held_back, judge
 from ..monitor import Monitor
 from ..prepared import Prepared
 from ..recipe import Recipe

@@ -17,9 +17,9 @@ from ...errors import StatementError
 from ...input.streams.base import StreamQuery
 from ...input.streams.feed import Feed
 from ...input.streams.sources import opened
-from ..answer import unchanged
+from ..commit import summary
 from ..compiled import compilations, prepare_jax
-from ..conclusion import summary
+from ..nothing_learned import unchanged
 from ..plan import Plan
 from ..preparation.base import Mode, Preparation
 from ..preparation.stages import checked, prepared

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ....algorithms.late import shown
+from ....algorithms.delayed_labels import shown
+from ....warehouse.checksums import run_of
 from ....warehouse.dense import read_dense, write_dense
 from ....warehouse.entries import DenseEntry, TableEntry
 from ....warehouse.files import VersionFiles
 from ....warehouse.rows import rows_schema
-from ....warehouse.stored import run_of
 from ....warehouse.version import Version
 from ...cores import cores
 from ...errors import StatementError, no_number

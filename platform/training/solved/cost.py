@@ -10,7 +10,7 @@ import numpy as np
 
 from ....algorithms.solver import Doubles, SolverInput
 from ...cores import cores
-from ...input.holdout import beginning_of
+from ...input.hold_out import beginning_of
 from ...input.row_counts import RowCounts, left_by
 from ...reserved import INTERCEPT_NUMBER
 from ..compiled import share_work

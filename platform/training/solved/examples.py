@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....algorithms.base import Algorithm, Inputs
 from ...input.batches import Batch
-from ...input.offered import offered_of
+from ...input.operator_inputs import offered_of
 from ...input.scaling import Scales, measured, scale
 from ...input.source import row_of
 from ...ps._native import unique

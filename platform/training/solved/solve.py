@@ -105,7 +105,7 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     """
     from ..tasks.cluster import cluster  # the transport takes a tenth of a second to load
     from ..tasks.job import job_of
-    from .rounds import SolverRendezvous, evaluate_examples
+    from .solver_rounds import SolverRendezvous, evaluate_examples
 
     meeting, count = SolverRendezvous(prepared.places.workers), prepared.places.workers
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt

@@ -29,7 +29,7 @@ from ...engines.base import Engine, Staged
 from ...errors import StatementError, TrainingError
 from ...progress import SilentReporter
 from ...quoting import quoted
-from ..checkpoints.begins import Beginning, PausedError
+from ..checkpoints.warm_start import Beginning, PausedError
 from ..clauses.label import LABEL
 from ..clauses.release import RELEASE
 from ..clauses.tune import TUNE, Tune

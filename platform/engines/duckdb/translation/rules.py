@@ -14,10 +14,10 @@ from sqlglot import exp
 from ....errors import StatementError
 from ....udf import COMPUTED
 from ....udf import FUNCTIONS as DECLARED
-from ...missing import no_function
 from ...spark_sql.dialect import position_of
 from ...spark_sql.row_makers import second
 from ...spark_sql.words import EXPLODES, TYPE_NAMES
+from ...unknown_names import no_function
 from .aggregates import AGGREGATES, ignoring_nulls
 from .arithmetic import arithmetic_rule, int_div_rule
 from .calls import SparkCall, call, cast, string

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ...algorithms.late import shown
+from ...algorithms.delayed_labels import shown
 from ...warehouse import entries
 from ...warehouse.manifest import Manifest
 from ...warehouse.version import Version

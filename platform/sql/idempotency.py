@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..errors import StatementError
-from ..training.answer import unchanged
+from ..training.nothing_learned import unchanged
 
 if TYPE_CHECKING:
     from ...warehouse.catalog import Catalog

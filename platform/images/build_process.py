@@ -1,7 +1,7 @@
 """The weights of a version made by a process of its own, which computes while cores have nothing else to do: requests that are
 answered meanwhile wait neither for it nor for Python's lock.
 
-    python -m xpsql.platform.images.apart VERSION HALF FOLDER [BASE ...]
+    python -m xpsql.platform.images.build_process VERSION HALF FOLDER [BASE ...]
 
 It leaves what VERSION has to lay over the images BASE as files of FOLDER, named by the number of the base; where that does not
 pay it makes the version's own images, in their own place, and leaves none. What it says goes to stdout.

@@ -13,7 +13,7 @@ from ...algorithms.augments.pairs import pairs_of
 from ...algorithms.base import Algorithm, Inputs, Layout
 from ...algorithms.blocks.base import Blocks, beside, each, every
 from ...algorithms.layers.lookups import taken
-from ..input.offered import Offered
+from ..input.operator_inputs import Offered
 from ..training.online.step import KEPT, complete
 
 
