@@ -25,6 +25,7 @@ from .sql.base import TakesTasks
 from .sql.parameters import Parameters
 from .sql.query import Query
 from .sql.script import Step, parse_script, refusing_excess
+from .stacks import roomy
 from .system import explained, of_library, of_system
 from .trust import TRUST
 
@@ -105,6 +106,7 @@ class Session:
             error.script = text
             raise
 
+    @roomy
     def parse(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> tuple[Step, ...]:
         """Return the statements of a script; where the engine has not started, those that it will have no room for are refused.
 
@@ -165,6 +167,7 @@ class Session:
             self.models.find(name, version)
         return Model(self, name, version)
 
+    @roomy
     def run_step(self, step: Step) -> Result:
         self.check_open()
         try:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from tests.rooms import ARROWS, EXCEPTIONS, FLOOR, MODULES, PAGE, ROOMS, ROOT, drawn, may_import, room_of
 
-MOST_FILES, MOST_LINES, MOST_EXCEPTIONS = 25, 350, 10
+MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION, MOST_EXCEPTIONS = 25, 350, 60, 10
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 USED = {
     (room_of(MODULES[name]), room_of(MODULES[target])): f"{'.'.join(name)} imports {'.'.join(target)}"
     for name, targets in ARROWS.items()
@@ -56,6 +61,15 @@ def test_rooms_and_files_stay_small() -> None:
     assert {str(room.relative_to(ROOT)): rooms.count(room) for room in rooms if rooms.count(room) > MOST_FILES} == {}
     lines = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in MODULES.values()}
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+    assert [text for path in MODULES.values() for text in long_functions(path)] == []
+
+
+def long_functions(path: Path) -> Iterator[str]:
+    """Yield the functions of a file that are too long to be read at once."""
+    functions = (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, FUNCTIONS))
+    for function in functions:
+        if (count := (function.end_lineno or 0) - function.lineno + 1) > MOST_OF_A_FUNCTION:
+            yield f"{path.relative_to(ROOT)}: {function.name} has {count} lines"
 
 
 def test_the_page_shows_the_rooms_as_they_are() -> None:

@@ -16,6 +16,7 @@ gc.set_threshold(500_000, 20, 100)
 # Arrow's own pool clears memory in huge pages, which takes longer than reading the first rows; before Arrow is loaded.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
+from ..stacks import roomy  # noqa: E402
 from .startup import end, hear_interrupts, open_streams  # noqa: E402
 
 hear_interrupts()
@@ -31,6 +32,7 @@ except KeyboardInterrupt:  # the first thing that takes long enough to be stoppe
 INTERRUPTED, TERMINATED = 130, 143
 
 
+@roomy
 def run() -> None:
     """Run the command's process."""
     terminated = False

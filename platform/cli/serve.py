@@ -7,8 +7,9 @@ import gc
 import os
 import sys
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -25,6 +26,26 @@ TOKEN = "XPSQL_TOKEN"
 MOST_THREADS = 256
 SWITCH_SECONDS = 0.0005
 """How long a thread that has Python's lock may keep it from others; the interpreter's 5 ms would be a request's latency."""
+
+
+class ServeOptions(NamedTuple):
+    """What the command line gives, see the options' help."""
+
+    names: tuple[str, ...]
+    warehouse: str | None
+    host: str
+    port: int
+    threads: int
+    number: int | None
+    token_file: str | None
+    certificate: str | None
+    key: str | None
+    log_requests: str | None
+    log_fraction: float
+    explore: str | None
+    histories: tuple[str, ...]
+    half: bool
+    trust: bool
 
 
 @main.command()
@@ -66,80 +87,66 @@ SWITCH_SECONDS = 0.0005
 )
 @click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
-def serve(
-    names: tuple[str, ...],
-    warehouse: str | None,
-    host: str,
-    port: int,
-    threads: int,
-    number: int | None,
-    token_file: str | None,
-    certificate: str | None,
-    key: str | None,
-    log_requests: str | None,
-    log_fraction: float,
-    explore: str | None,
-    histories: tuple[str, ...],
-    half: bool,
-    trust: bool,
-    debug: bool,
-) -> None:
+def serve(debug: bool, **given: Any) -> None:
     """Answer requests for predictions of MODEL... by HTTP, until it is asked to stop."""
     with failing("", "", debug):
-        if (certificate is None) != (key is None):
-            raise click.UsageError("--certificate and --key go together.")
-        policy = None if explore is None else exploring(explore, log_requests)
-        token = token_of(token_file)
-        if host not in LOCAL and token is None:
-            say(f"Everybody who reaches {host}:{port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
-        skip_pandas()
+        serve_models(ServeOptions(**given))
+        say("Ended.")
 
-        from ...warehouse.catalog import Catalog
-        from ..cores import cores
-        from ..engines.targets import free_path
-        from ..histories.stored import StoredHistories
-        from ..serving.histories import FilledColumns
-        from ..serving.http import Service
-        from ..serving.refusal import RequestLimits
-        from ..serving.request_log import RequestLog
-        from ..serving.served import Served
-        from ..serving.server import Listening, require_httptools, tls_of, try_address
-        from ..serving.server import serve as answer
-        from ..session import DEFAULT_WAREHOUSE, warehouse_path
-        from ..training.compiled import limit_threads, share_work
 
-        folder = None if log_requests is None else free_path(log_requests, "The folder of --log-requests", None)
-        require_httptools()
-        if trust:
-            TRUST.allow(keep=True)
-        limit_threads(1)  # small batches; a request has a thread, not a core's share of several
-        share_work(cores())
-        listening = Listening(host, port, threads, tls_of(path_of(certificate), path_of(key)))
-        asyncio.run(try_address(listening))
-        say(f"Loading {', '.join(names)}.")
-        models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-        served = Served(models, names, number, say, half, apart=True)
-        log = None if folder is None else RequestLog(folder, log_fraction, say, policy is not None)
+def serve_models(given: ServeOptions) -> None:
+    """Load models and answer requests, until it is asked to stop."""
+    if (given.certificate is None) != (given.key is None):
+        raise click.UsageError("--certificate and --key go together.")
+    policy = None if given.explore is None else exploring(given.explore, given.log_requests)
+    token = token_of(given.token_file)
+    if given.host not in LOCAL and token is None:
+        say(f"Everybody who reaches {given.host}:{given.port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
+    skip_pandas()
+
+    from ...warehouse.catalog import Catalog
+    from ..cores import cores
+    from ..engines.targets import free_path
+    from ..histories.stored import StoredHistories
+    from ..serving.histories import FilledColumns
+    from ..serving.http import Service
+    from ..serving.refusal import RequestLimits
+    from ..serving.request_log import RequestLog
+    from ..serving.served import Served
+    from ..serving.server import Listening, require_httptools, tls_of, try_address
+    from ..serving.server import serve as answer
+    from ..session import DEFAULT_WAREHOUSE, warehouse_path
+    from ..training.compiled import limit_threads, share_work
+
+    folder = None if given.log_requests is None else free_path(given.log_requests, "The folder of --log-requests", None)
+    require_httptools()
+    if given.trust:
+        TRUST.allow(keep=True)
+    limit_threads(1)  # small batches; a request has a thread, not a core's share of several
+    share_work(cores())
+    listening = Listening(given.host, given.port, given.threads, tls_of(path_of(given.certificate), path_of(given.key)))
+    asyncio.run(try_address(listening))
+    say(f"Loading {', '.join(given.names)}.")
+    models = Catalog(warehouse_path(given.warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
+    served = Served(models, given.names, given.number, say, given.half, apart=True)
+    log = None if folder is None else RequestLog(folder, given.log_fraction, say, policy is not None)
+    columns = FilledColumns(StoredHistories(models.warehouse), given.histories, say)
+    with ExitStack() as running:
         if log is not None:
-            with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
+            with writing(f"requests to {given.log_requests}", "Give --log-requests a folder that you may write."):
                 log.start()
-        columns = FilledColumns(StoredHistories(models.warehouse), histories, say)
+            running.callback(log.stop)
         columns.start()
+        running.callback(columns.stop)
         served.start()
+        running.callback(served.stop)
         sys.setswitchinterval(SWITCH_SECONDS)
         gc.collect()
         gc.freeze()  # what is loaded now stays; to look through it for garbage takes tens of milliseconds
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
-        try:
-            broken = lambda: say(traceback.format_exc())  # noqa: E731
-            service = Service(served, RequestLimits(), token, log, broken, columns.filled, policy)
-            answer(service, listening, lambda: say(f"Serving {listed} at {listening.address}"))
-        finally:
-            served.stop()
-            columns.stop()
-            if log is not None:
-                log.stop()
-        say("Ended.")
+        broken = lambda: say(traceback.format_exc())  # noqa: E731
+        service = Service(served, RequestLimits(), token, log, broken, columns.filled, policy)
+        answer(service, listening, lambda: say(f"Serving {listed} at {listening.address}"))
 
 
 def exploring(text: str, log_requests: str | None) -> Policy:

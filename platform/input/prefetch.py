@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
+from ..stacks import roomy
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 LEAST, MOST = 2, 64
@@ -58,7 +60,7 @@ class Ahead(Generic[T]):
         self._changed = threading.Condition()
         self._was_full = self._stopped = False
         self._make = make
-        self._thread = threading.Thread(target=self._run, name="xpsql-read-ahead", daemon=True)
+        self._thread = threading.Thread(target=roomy(self._run), name="xpsql-read-ahead", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -153,7 +155,8 @@ class Abreast(Generic[T]):
         self._filled, self._room = threading.Condition(self._lock), threading.Condition(self._lock)
         self._over = self._stopped = False
         names = [f"xpsql-read-ahead-{number}" for number in range(threads)]
-        self._threads = [threading.Thread(target=self._run, name=name, daemon=True) for name in names]
+        run = roomy(self._run)
+        self._threads = [threading.Thread(target=run, name=name, daemon=True) for name in names]
 
     def __enter__(self) -> Self:
         self._iterators = self._make()

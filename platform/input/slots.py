@@ -12,17 +12,18 @@ from ...algorithms.augments.pairs import PAIRS_NUMBER
 from ...warehouse.entries import SlotEntry
 from ...warehouse.manifest import Manifest
 from ..engines.base import check_names_apart
-from ..errors import StatementError, Subject, suggestion
+from ..errors import StatementError, suggestion
 from ..options import Named
 from ..spark_types import type_words
 from .columns import INTERCEPT, MADE_KINDS, OFFERED_KIND, Classes, Columns, columns_from, slot_of
 from .crossed.crossed_slots import crosses_of
 from .kinds import kind_accepting, kind_named
 from .kinds.types import is_list
+from .role_columns import check_slots_left, check_types, found_roles
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, TASK, TIME, WEIGHT, Roles
 from .side.binding import sides_of
 from .slot import Slot
-from .slot_types import check_ids, is_text, kind_in_role, kind_of, require_classes, require_number, require_time, require_value
+from .slot_types import check_ids, is_text, kind_in_role, kind_of, require_classes
 
 
 def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
@@ -35,52 +36,18 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         StatementError: a role's column is missing, a type is no slot kind, two columns have one name, or nothing is left
             to learn from.
     """
-    names = [name.lower() for name in schema.names]
     check_names_apart(schema)
-    if INTERCEPT in names:
+    if INTERCEPT in (name.lower() for name in schema.names):
         raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}
     shareable = {**own, **{name.lower(): name for name in fields_of(schema)}}
-    single = ((WEIGHT, wanted.weight), (TIME, wanted.time), (GROUP, wanted.group), (BY, wanted.by))
-    roles = [(LABEL, wanted.labels), (IGNORE, wanted.ignore), *((role, (column,)) for role, column in single if column)]
-    roles += [(HASHED, wanted.hashed), (RAW, wanted.raw), (SHARE, tuple(column for pair in wanted.share for column in pair))]
-    roles += [(wanted.subject(named), named.columns) for named in wanted.named]
-    for role, columns in roles:
-        for column in columns:
-            if column.lower() not in (shareable if role == SHARE else own):
-                before = f" as in version {parent.version}" if parent is not None and column in roles_before(parent) else ""
-                asked = f"{role} names {column!r}{before}"
-                if not before and wanted.labels == ("label",) and role == LABEL:
-                    asked = "Without a clause LABEL the label is the column 'label'"
-                message = f"{asked}, which the query does not return.{suggestion(column, own.values())}"
-                raise StatementError(message, subject=role)
-    found = {role: tuple(shareable[column.lower()] for column in columns) for role, columns in roles}
-    for role in (LABEL, IGNORE):
-        if twice := sorted({name for name in found[role] if found[role].count(name) > 1}):
-            raise StatementError(f"{role} names {', '.join(twice)} twice; name each column once.", subject=role)
-    check_roles(found)
+    found = found_roles(wanted, own, shareable, parent)
     labels = found[LABEL] if parent is None else continued_labels(found[LABEL], parent)
     classes = classes_in([schema.field(column) for column in found[LABEL]], wanted.multiclass, parent)
-    for role in (LABEL, WEIGHT):
-        for column in found.get(role, ()):
-            if role != LABEL or classes is None:
-                require_number(schema.field(column), role)
-    if wanted.time:
-        require_time(schema.field(found[TIME][0]))
-    for role in (GROUP, BY):
-        for column in found.get(role, ()):
-            require_value(schema.field(column), role)
+    check_types(schema, found, classes is not None)
     taken = {c: role for role in (LABEL, IGNORE, WEIGHT, TIME, GROUP) for c in found.get(role, ())}
-    for role in (HASHED, RAW, SHARE, *map(wanted.subject, wanted.named)):
-        for column in found[role]:
-            if column in taken:
-                message = f"{role} names {column!r}, which is no slot: {taken[column]} names it, too."
-                raise StatementError(message, subject=role)
+    check_slots_left(schema, taken, found, (HASHED, RAW, SHARE, *map(wanted.subject, wanted.named)))
     left = [field for field in schema if field.name not in taken]
-    if not left:
-        raise StatementError(
-            "The query returns no column to learn from, apart from label, weight, time, group and ignored columns."
-        )
     shared = {shareable[a.lower()]: shareable[b.lower()] for a, b in wanted.share}
     slots = tuple(slots_of(left, found[HASHED], found[RAW], shared, wanted))
     slots = (*slots, *crosses_of(slots, wanted.crosses)) if parent is None else continued(slots, parent)
@@ -301,30 +268,6 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
                 f"Column {name} is {words}{now}; the model learned it as {slot.kind} ({slot.type}). CAST it in the query."
             )
     return found
-
-
-def roles_before(parent: Manifest) -> set[str | None]:
-    """Return the columns that have a role in a version; CONTINUE keeps them where it names no others."""
-    roles = parent.roles
-    return {*roles.labels, *roles.ignore, roles.weight, roles.time, roles.group, roles.by}
-
-
-def check_roles(roles: Mapping[Subject, Sequence[str]]) -> None:
-    """Refuse to ignore a column that is used in another role, and a label that is.
-
-    Args:
-        roles: their columns, IGNORE's among them.
-    """
-    for role in (LABEL, WEIGHT, TIME, GROUP):
-        for column in roles.get(role, ()):
-            if column in roles[IGNORE]:
-                raise StatementError(
-                    f"{IGNORE} and {role} both name {column!r}. Leave it out of IGNORE: a {role} is never learned from.",
-                    subject=IGNORE,
-                )
-            if role != LABEL and column in roles[LABEL]:
-                message = f"{LABEL} and {role} both name {column!r}. Name another column in {role}, or leave {role} out."
-                raise StatementError(message, subject=role)
 
 
 def check_shared(slots: tuple[Slot, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -79,22 +80,6 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         factor = jnp.exp2(-context.age_seconds[:, None] / seconds)
         return {**rows, **{name: rows[name] * factor for name in COUNTED}}
 
-    def offer(rows: Rows, context: Context) -> jax.Array:
-        base = jnp.clip(context.base_rate, RATE_LIMIT, 1 - RATE_LIMIT)
-        # The same for all rows, and compared with 0: a compiler would round a bare product together with the sum that it is a
-        # term of in some rows and by itself in others, depending on how many rows there are.
-        expected, missed = jnp.maximum(options.prior * base, 0), jnp.maximum(options.prior * (1 - base), 0)
-        usual = jnp.log(base / (1 - base))
-        lifts = []
-        for horizon in reversed(range(len(HORIZONS))):
-            shows, clicks = rows["session_shows"][:, horizon], rows["session_clicks"][:, horizon]
-            clicked = (clicks + expected) / (shows + options.prior)
-            passed = (jnp.maximum(shows - clicks, 0) + missed) / (shows + options.prior)  # 1 - a rate near 1 loses its digits
-            lifts.append(jnp.log(clicked / passed) - usual)
-            expected, missed = options.prior * clicked, options.prior * passed
-        offered = jnp.stack(lifts[::-1], 1)
-        return jnp.where(among(context.slot, numbers)[:, None], offered, 0) if numbers else offered
-
     return Operator(
         {name: Column(len(HORIZONS)) for name in COUNTED},
         after=after,
@@ -102,11 +87,34 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         name="auto_session",
         needs_time=timed,
         offers=tuple(f"ctr_{horizon}" for horizon in HORIZONS),
-        offer=offer,
+        offer=functools.partial(lifts, options.prior, numbers),
         per_pass=COUNTED,
         counts=True,
         whole=Whole(),
     )
+
+
+def lifts(prior: float, numbers: tuple[int, ...], rows: Rows, context: Context) -> jax.Array:
+    """Return the inputs of each row, float32[n, 3]: log odds of its smoothed rates, less those of all examples; see
+    auto_session.
+
+    Args:
+        numbers: of the slots that have some; none: all have.
+    """
+    base = jnp.clip(context.base_rate, RATE_LIMIT, 1 - RATE_LIMIT)
+    # The same for all rows, and compared with 0: a compiler would round a bare product together with the sum that it is a term
+    # of in some rows and by itself in others, depending on how many rows there are.
+    expected, missed = jnp.maximum(prior * base, 0), jnp.maximum(prior * (1 - base), 0)
+    usual = jnp.log(base / (1 - base))
+    found = []
+    for horizon in reversed(range(len(HORIZONS))):
+        shows, clicks = rows["session_shows"][:, horizon], rows["session_clicks"][:, horizon]
+        clicked = (clicks + expected) / (shows + prior)
+        passed = (jnp.maximum(shows - clicks, 0) + missed) / (shows + prior)  # 1 - a rate near 1 loses its digits
+        found.append(jnp.log(clicked / passed) - usual)
+        expected, missed = prior * clicked, prior * passed
+    offered = jnp.stack(found[::-1], 1)
+    return jnp.where(among(context.slot, numbers)[:, None], offered, 0) if numbers else offered
 
 
 def faded_share(x: jax.Array) -> jax.Array:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import httptools
 
+from ..stacks import roomy
 from .framing import check_framing, framed_alike, has_body
 from .http import Response, Service
 from .refusal import RequestError
@@ -61,6 +62,7 @@ class Connections:
     def __init__(self, service: Service, threads: int, most: int) -> None:
         self.service, self.most, self.open = service, most, set[HttpConnection]()
         self.pool, self.at_once = ThreadPoolExecutor(threads, "xpsql serve"), AT_ONCE_BYTES if threads == 1 else 0
+        self.handle = roomy(service.handle)
         self.held, self.stopping, self.buffer = 0, False, memoryview(bytearray(READ_BYTES))
         self.look()
 
@@ -250,7 +252,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._give(request, self._all.service.handle(*request[:4]))
             else:
                 self._answers = True
-                future = asyncio.get_running_loop().run_in_executor(self._all.pool, self._all.service.handle, *request[:4])
+                future = asyncio.get_running_loop().run_in_executor(self._all.pool, self._all.handle, *request[:4])
                 future.add_done_callback(lambda done: self._given(request, done.result()))
             if self._asked and not self._answers:
                 asyncio.get_running_loop().call_soon(self._answer)  # after other connections

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from .. import parts
 from ..dependent import check_effects
+from ..engines.spark_sql.hparams import HparamCandidates, HparamRange
 from ..errors import OptionError, StatementError, Subject
-from ..hparams import HparamCandidates, HparamRange
 from ..input.positives import MISSING
 from ..models.options import literal
 from ..options import Value, describe

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ..engines.base import Engine
+from ..stacks import roomy
 from .clauses.publish import PUBLISH
 from .plan import Plan
 from .trial import NO_TRIAL, Trial
@@ -24,7 +25,7 @@ def train(plan: Plan, engine: Engine, models: Models, reporter: Reporter, trial:
 
         return train_stream(plan, plan.stream, engine, models, reporter)
     with ThreadPoolExecutor(1, thread_name_prefix="xpsql-scan") as pool:
-        found = pool.submit(engine.scan, plan.query)
+        found = pool.submit(roomy(engine.scan), plan.query)
         from . import train
 
         return train.train(plan, found.result(), engine, models, reporter, None, trial=trial)

@@ -36,11 +36,11 @@ from xpsql.platform.training.solved.solver_rounds import (
     NO_MOMENTS,
     NO_NUMBERS,
     EncodedFeatures,
-    OrderRequest,
     OrderResult,
     SolverRendezvous,
 )
 from xpsql.platform.training.tasks import coordinator as meeting_point
+from xpsql.platform.training.tasks.collective import OrderRequest
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.remote_checkpoints import WRITE, Write, checkpoint_handlers
 from xpsql.warehouse.storage import Storage
@@ -266,19 +266,19 @@ def test_a_dealer_knows_the_turns_of_its_training_alone(batches: dict[Turn, int]
 
 
 UNEVEN = KeyedFeatures(KEYS, *NO_FEATURES[1:])
-MEETING, COMPANY = SolverRendezvous(2), LearnerRendezvous(2)
+MEETING, COMPANY = SolverRendezvous(2).collective, LearnerRendezvous(2).collective
 
 
 @pytest.mark.parametrize(
     "reported",
     [
-        lambda: MEETING._have(EncodedFeatures(2, NO_FEATURES, NO_MOMENTS)),
-        lambda: MEETING._have(EncodedFeatures(0, UNEVEN, NO_MOMENTS)),
-        lambda: MEETING._have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS._replace(mean=np.ones(2)))),
-        lambda: MEETING._have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS, OfferedColumns(KEYS, {"offered": np.zeros((0, 3))}))),
-        lambda: MEETING._ask(OrderRequest(-1, -5)),
-        lambda: MEETING._found_by(OrderResult(2, 0.0, NO_NUMBERS, None)),
-        lambda: COMPANY._learned_by(LearnedModel(-1, np.empty(0, np.uint8), (EMPTY,))),
+        lambda: MEETING.have(EncodedFeatures(2, NO_FEATURES, NO_MOMENTS)),
+        lambda: MEETING.have(EncodedFeatures(0, UNEVEN, NO_MOMENTS)),
+        lambda: MEETING.have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS._replace(mean=np.ones(2)))),
+        lambda: MEETING.have(EncodedFeatures(0, NO_FEATURES, NO_MOMENTS, OfferedColumns(KEYS, {"offered": np.zeros((0, 3))}))),
+        lambda: MEETING.ask(OrderRequest(-1, -5)),
+        lambda: MEETING.found(OrderResult(2, 0.0, NO_NUMBERS, None)),
+        lambda: COMPANY.found(LearnedModel(-1, np.empty(0, np.uint8), (EMPTY,))),
     ],
 )
 def test_what_workers_of_all_examples_tell_must_fit(reported: Callable[[], object]) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 import xpsql
 from tests.training.log import log, session, write  # noqa: F401  a fixture
+from xpsql.platform.engines.spark_sql.hparams import HparamCandidates, HparamRange
 from xpsql.platform.errors import StatementError, TrainingError
-from xpsql.platform.hparams import HparamCandidates, HparamRange
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.clauses.tune import Tune
 from xpsql.platform.training.tuning import tune

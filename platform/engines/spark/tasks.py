@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...errors import CancelledError, EngineEndedError, LostError, StatementError, TrainingError
+from ...stacks import roomy
 from ..tasks import Running, Task
 from ..waiting import held
 from .failures import is_loss, plain, root_cause
@@ -181,7 +182,7 @@ def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Itera
         assert context is not None  # this runs in a task
         gc.freeze()  # Spark collects garbage after each task of a process: let it skip objects that earlier tasks left for good
         for number in numbers:
-            function(Task(number, context.attemptNumber(), context.cpus()))
+            roomy(function)(Task(number, context.attemptNumber(), context.cpus()))
             yield number
 
     return run

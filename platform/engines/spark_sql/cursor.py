@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from ...errors import Position, StatementError, suggestion
-from ...hparams import Hparam, HparamCandidates, HparamRange
 from ...options import Value
+from .hparams import Hparam, HparamCandidates, HparamRange
 from .lexer import Token, tokenize, unquote
 from .passage import Passage
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from ...errors import XpsqlError
+from ...stacks import roomy
 from .._native import Frame, Outgoing
 from .codec import WireError
 from .handshake import welcome
@@ -139,7 +140,7 @@ class Server:
             self._closing.wait(ACCEPT_PAUSE_SECONDS)
             return
         who = f"{peer[0]}:{peer[1]}" if peer else "a client on this host"
-        thread = threading.Thread(target=self._serve, args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
+        thread = threading.Thread(target=roomy(self._serve), args=(sock, who), name=f"xpsql {self.name} {who}", daemon=True)
         self._strangers.add(thread)
         with self._lock:
             self._connections[thread] = sock

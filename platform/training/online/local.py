@@ -21,6 +21,7 @@ from ...input.source import End
 from ...ps.client import LocalClient
 from ...ps.gang import Gang
 from ...ps.shard import Shard
+from ...stacks import roomy
 from ..checkpoints.checkpointer import CheckpointContents, Checkpointer
 from ..checkpoints.driver_state import DriverState
 from ..checkpoints.files import fall_back, newest_first, read_driver, restore, standing_of, write
@@ -236,7 +237,7 @@ def run_workers(
             client.leave(number)
 
     with ThreadPoolExecutor(num_workers, thread_name_prefix="xpsql-worker") as pool:
-        futures = [pool.submit(run, number) for number in range(num_workers)]
+        futures = [pool.submit(roomy(run), number) for number in range(num_workers)]
         try:
             for future in futures:
                 future.result()

@@ -63,14 +63,14 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
         LostError: a task is lost.
         XpsqlError: see learn_on.
     """
-    from ..tasks.cluster import POLL_SECONDS, cluster  # the transport takes a tenth of a second to load
+    from ..tasks.cluster import cluster  # the transport takes a tenth of a second to load
     from ..tasks.job import job_of
     from .rounds import LearnerRendezvous, learn_part
 
     learner, count, before = learner_of(prepared), prepared.places.workers, stored_rows(prepared, TABLE)
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
-    company = LearnerRendezvous(count)
-    with cluster(tasks, name, prepared.places, company.handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
+    company, left = LearnerRendezvous(count), lambda role, number: None
+    with cluster(tasks, name, prepared.places, company.collective.handlers, left, None, encrypt, SOCKETS) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(learn_part, job), count, f"xpsql: train {name}") as over:
             features = company.features(over)
@@ -79,8 +79,7 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
             tell_cut(features, numbers, learner.categories, prepared, monitor)
             model, measured = company.learned(numbers, over)
             with contextlib.suppress(LostError):  # nobody needs the workers any more
-                while not over():
-                    on.coordinator.wait(POLL_SECONDS)
+                company.collective.end(over)
     return kept(prepared, draft, monitor, features, company.kept, numbers, model, measured)
 
 

@@ -21,6 +21,7 @@ from ...input.source import End
 from ...input.splits import chunk_batches
 from ...input.timing import Clocks
 from ...ps.client import LocalClient
+from ...stacks import roomy
 from ..compiled import share_work
 from ..online.pace import Pace
 from ..online.worker import Worker
@@ -72,7 +73,7 @@ class ResidentWorkers:
         """Let them work."""
         self._client = client
         share_work(cores() - len(self._clocks) + 1)
-        self._futures = [pool.submit(self._work, number) for number in range(len(self._clocks))]
+        self._futures = [pool.submit(roomy(self._work), number) for number in range(len(self._clocks))]
 
     def check(self) -> None:
         """Raise the error of a failed worker."""

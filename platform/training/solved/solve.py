@@ -107,9 +107,11 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
     from ..tasks.job import job_of
     from .solver_rounds import SolverRendezvous, evaluate_examples
 
-    meeting, count = SolverRendezvous(prepared.places.workers), prepared.places.workers
+    count = prepared.places.workers
+    meeting = SolverRendezvous(count)
+    handlers = meeting.collective.handlers
     name, encrypt = f"{prepared.plan.model} v{draft.number}", prepared.plan.settings.encrypt
-    with cluster(tasks, name, prepared.places, meeting.handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
+    with cluster(tasks, name, prepared.places, handlers, lambda role, number: None, None, encrypt, SOCKETS) as on:
         job = job_of(prepared, draft, on.contact, draft.manifest.epoch, "", None)
         with on.working(functools.partial(evaluate_examples, job), count, f"xpsql: train {name}") as over:
             features, moments, kept = meeting.examples(over)
@@ -124,7 +126,7 @@ def solve_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
             )
             held = solved(data, prepared, draft, monitor)
             with contextlib.suppress(LostError):  # the workers are no longer needed
-                meeting.end(over)
+                meeting.collective.end(over)
     return held
 
 

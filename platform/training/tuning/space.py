@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ...engines.spark_sql.hparams import Hparam, HparamCandidates
 from ...errors import StatementError
-from ...hparams import Hparam, HparamCandidates
 from ..clauses.tune import TUNE, Tune
 
 INFEASIBLE, STOPPED, SUCCEEDED, DEFAULT = "INFEASIBLE", "STOPPED", "SUCCEEDED", "default"
