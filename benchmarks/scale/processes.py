@@ -301,6 +301,7 @@ def learned(number: int, given: TrainingInput, asked: Asked, client: Any, pipe: 
     timed, clocks, over = TimedClient(client, asked.late), Clocks(), False
     row = [0.0]  # seconds of reading a row
     ends, keys, reading, began, until = list[float](), list[int](), [0.0], time.perf_counter(), 0.0
+    told, start = False, 0.0
     before: tuple[float, float, float] = (0.0, 0.0, 0.0)
     passes = itertools.count(number)
 
@@ -317,13 +318,18 @@ def learned(number: int, given: TrainingInput, asked: Asked, client: Any, pipe: 
             yield item
 
     def done(batch: Batch, predictions: object) -> None:
-        nonlocal until, before
-        ends.append(time.perf_counter())
+        """Count a batch. None waits for the beginning: workers in step wait for each other."""
+        nonlocal until, before, told, start
+        ends.append(now := time.perf_counter())
         keys.append(len(batch.keys))
-        if not until and ends[-1] > began + asked.warm and len(ends) >= LEAST_STEPS:
+        if until:
+            return
+        if not told and now > began + asked.warm and len(ends) >= LEAST_STEPS:
             pipe.send(None)
+            told = True
+        if told and not start and pipe.poll():
             start = pipe.recv()
-            time.sleep(max(0.0, start - time.perf_counter()))
+        if start and now >= start:
             until, before = start + asked.seconds, (time.process_time(), reading[0], timed.calling)
             del ends[:], keys[:], timed.waves[:]
 
