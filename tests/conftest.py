@@ -19,7 +19,7 @@ from tests import java
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.spark.engine import SparkEngine
-from xpsql.platform.engines.spark.start import started
+from xpsql.platform.engines.spark.start import connected, started
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.compiled import prepare_jax
 
@@ -102,7 +102,11 @@ def forget_programs() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start Spark, once; what it would write goes to a folder of its own."""
+    """Start Spark, once; what it would write goes to a folder of its own. With $XPSQL_TEST_REMOTE, a server of Spark Connect
+    runs it."""
+    if remote := os.environ.get("XPSQL_TEST_REMOTE"):
+        yield connected(remote, {}, None)
+        return
     if shutil.which("java") is None and not (Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java").exists():
         pytest.skip("Spark needs Java: install a JDK, version 17 or newer")
     folder = str(tmp_path_factory.mktemp("spark"))

@@ -78,13 +78,16 @@ class Room(Protocol):
 
 
 class Tasks(Room, Protocol):
-    """Starts tasks on an engine's machines.
+    """Starts tasks on an engine's machines."""
 
-    Attributes:
-        host: the name or number under which tasks reach this process.
-    """
+    @property
+    def host(self) -> str:
+        """The name or number under which tasks reach this process.
 
-    host: str
+        Raises:
+            NotAvailableError: they do not reach it.
+        """
+        ...
 
     def memory_bytes(self) -> int | None:
         """Return how much memory the engine grants the Python code of one task; None where nothing limits it but the machine.

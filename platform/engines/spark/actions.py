@@ -6,25 +6,20 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from inspect import signature
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from ..waiting import awaited, held
-from .plans import active
+from .application import Application
 from .start import check_running
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
 class OnSpark(Protocol):
-    """An object with a session of Spark."""
+    """An object on an application of Spark."""
 
-    spark: SparkSession
+    application: Application
 
 
 S = TypeVar("S", bound=OnSpark)
@@ -34,13 +29,12 @@ S = TypeVar("S", bound=OnSpark)
 class Tagged:
     """The jobs of an application that have a tag."""
 
-    context: SparkContext
+    application: Application
     tag: str
 
     def interrupt(self) -> None:
         """Cancel them."""
-        with held():
-            self.context.cancelJobsWithTag(self.tag)
+        self.application.cancel(self.tag)
 
 
 def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -56,22 +50,18 @@ def interruptible(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
 
     @wraps(method)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        from pyspark import InheritableThread
-
         with held():
-            check_running(self.spark)
-        jobs = Tagged(self.spark.sparkContext, f"xpsql-{uuid.uuid4().hex}")
+            check_running(self.application)
+        jobs = Tagged(self.application, f"xpsql-{uuid.uuid4().hex}")
 
-        def tagged() -> T:
-            jobs.context.addJobTag(jobs.tag)
-            with active(self.spark):
+        def work() -> T:
+            with jobs.application.active():
                 return method(self, *args, **kwargs)
 
-        def start(work: Callable[[], None]) -> None:
+        def start(begun: Callable[[], None]) -> None:
             with held():
-                tags = {"session": self.spark} if "session" in signature(InheritableThread).parameters else {}  # not Spark 3
-                InheritableThread(work, **tags).start()
+                jobs.application.begin(begun, jobs.tag)
 
-        return awaited(jobs, tagged, start)
+        return awaited(jobs, work, start)
 
     return run

@@ -27,10 +27,11 @@ from ..spark_sql.passage import place
 from ..spark_sql.statements import FORMATS, insert_in, read_name
 from ..spark_sql.tree import Name
 from .actions import interruptible
+from .application import application_of, is_connect
 from .calls import RewrittenStatement, sent
 from .failures import explained
 from .files import SparkFiles, pattern
-from .frames import collected, counted, described, schema_of, streamed
+from .frames import collected, counted, schema_of, streamed
 from .places import check_places
 from .plans import local_files, reading_of
 from .start import check_running
@@ -61,19 +62,21 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession, warehouse: Path, owned: bool) -> None:
         self.spark = spark
-        self.tasks = SparkTasks(spark)
+        self.application = application_of(spark)
+        check_running(self.application)
+        self.tasks = SparkTasks(self.application)
         self._owned = owned
         self._warehouse = warehouse
         self._registered: dict[str, ExitStack] = {}
-        self._files = SparkFiles(spark, warehouse)
-        self._tables = SparkTables(spark, warehouse, self._files, self._frame)
+        self._files = SparkFiles(self.application, warehouse)
+        self._tables = SparkTables(self.application, warehouse, self._files, self._frame)
         udf.register_in_spark(spark)
 
     @interruptible
     def execute(self, statement: str) -> pa.Table | None:
         """Run one statement."""
         text = sent(statement)
-        with self._explained(text), described(self.spark, f"xpsql: {headline(statement)}"):
+        with self._explained(text), self.application.described(f"xpsql: {headline(statement)}"):
             if (partitions := self._tables.partitions(statement)) is not None:
                 return partitions
             if self._tables.run(statement):
@@ -94,7 +97,7 @@ class SparkEngine:
         frame = self._frame(query)
 
         def batches() -> Iterator[pa.RecordBatch]:
-            with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
+            with self._explained(sent(query)), self.application.described(f"xpsql: {headline(query)}"):
                 yield from streamed(frame)
 
         return pa.RecordBatchReader.from_batches(schema_of(frame), batches())
@@ -106,14 +109,14 @@ class SparkEngine:
         text = sent(query)
         with self._explained(text):
             self._tables.prepare(query)
-            scan = reading_of(self.spark, text.text)
+            scan = reading_of(self.application, text.text)
         return scan if not isinstance(scan, Staged) else nested_scan(query, scan.schema, self.scan) or scan
 
     @interruptible
     def stage(self, query: str, folder: Path) -> Scan:
         """Run a query and write its rows; a file is a partition, and files are in the order of rows."""
         frame = self._frame(query)
-        with self._explained(sent(query)), described(self.spark, "xpsql: stage the query"):
+        with self._explained(sent(query)), self.application.described("xpsql: stage the query"):
             self._files.write(frame, folder)
         files = tuple(str(path) for path in sorted(folder.absolute().glob("*.parquet")))
         return staged_scan(files, schema_of(frame))
@@ -122,7 +125,7 @@ class SparkEngine:
     def write_files(self, query: str, folder: Path, suffix: str, write: WriteFile) -> int:
         """Run a query and let the tasks that compute its rows write them, a file for each partition that has any."""
         frame = self._frame(query)
-        with self._explained(sent(query)), described(self.spark, f"xpsql: {headline(query)}"):
+        with self._explained(sent(query)), self.application.described(f"xpsql: {headline(query)}"):
             return self._files.write_with(frame, folder, suffix, write)
 
     @interruptible
@@ -154,7 +157,7 @@ class SparkEngine:
     def write_table(self, name: str, query: str, replace: bool, format: str) -> int:
         """Write the rows of a query as a table: one of the warehouse, or of Spark's catalog as the name or the format says."""
         frame, count = counted(self._frame(query))
-        with self._explained(NO_TEXT), described(self.spark, f"xpsql: write {name}"):
+        with self._explained(NO_TEXT), self.application.described(f"xpsql: write {name}"):
             if self._tables.are_default and format.lower() == "parquet" and (own := own_name(name)) is not None:
                 self._tables.write(own, frame, replace)
             elif not replace and self.spark.catalog.tableExists(name):
@@ -184,17 +187,17 @@ class SparkEngine:
         return list(self.schema(f"SELECT * FROM {relation}").names)
 
     def close(self) -> None:
-        """Stop the application, if it is ours; otherwise leave no table of the warehouse in its catalog."""
+        """Stop the application, if it is ours; where it goes on, leave no table of the warehouse in its catalog."""
         for files in self._registered.values():
             files.close()
+        if not self._owned or is_connect(self.spark):
+            self._tables.forget()
         if self._owned:
             self.spark.stop()
-        else:
-            self._tables.forget()
 
     def _explained(self, statement: RewrittenStatement) -> AbstractContextManager[None]:
         """Give the block in which failures of Spark become errors in our words; see explained."""
-        check_running(self.spark)
+        check_running(self.application)
         return explained(statement, self.relations)
 
     def _frame(self, query: str) -> DataFrame:

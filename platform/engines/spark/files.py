@@ -20,11 +20,12 @@ from ...quoting import quoted
 from .. import parquet
 from ..base import WriteFile
 from ..tasks import unshared
-from .frames import configured, described, numbered, schema_of, typed
+from .application import Application
+from .frames import configured, numbered, schema_of, typed
 from .tasks import on_one_machine
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 WRITTEN = {"compression": "zstd", "parquet.compression.codec.zstd.level": "1"}
 WRITING = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.files.maxRecordsPerFile": "0"}
@@ -34,14 +35,14 @@ class SparkFiles:
     """Writes the rows of queries into folders of a warehouse.
 
     Args:
-        spark: the session.
+        application: whose tasks write.
         warehouse: the folder that has those folders.
     """
 
-    def __init__(self, spark: SparkSession, warehouse: Path) -> None:
-        self._spark = spark
+    def __init__(self, application: Application, warehouse: Path) -> None:
+        self._application = application
         self._warehouse = warehouse.absolute()
-        self._shared = on_one_machine(str(spark.sparkContext.master))
+        self._shared = on_one_machine(application.master)
 
     def write_parts(self, frame: DataFrame, folder: Path, columns: Sequence[str]) -> None:
         """Run a query and write its rows as Parquet, those with other values in some columns in files of their own.
@@ -64,7 +65,7 @@ class SparkFiles:
             ModelError: executors do not see the warehouse, and what they write would be lost.
         """
         self._check_shared()
-        with configured(self._spark, WRITING):
+        with configured(self._application.spark, WRITING):
             writer = frame.write.mode("append").options(**WRITTEN).partitionBy(*apart)
             writer.option("parquet.block.row.count.limit", parquet.ROW_GROUP_ROWS).parquet(location(folder))
 
@@ -96,15 +97,13 @@ class SparkFiles:
         """Ask as many tasks as run at once for a new folder of the warehouse; once in a session."""
         if self._shared:
             return
-        context = self._spark.sparkContext
-        count = context.defaultParallelism
-        with scratch(self._warehouse) as folder, described(self._spark, "xpsql: look for the warehouse"):
+        with scratch(self._warehouse) as folder, self._application.described("xpsql: look for the warehouse"):
 
-            def blind(_: Iterable[int]) -> Iterator[str]:
+            def blind() -> Iterator[str]:
                 if not folder.is_dir():
                     yield socket.gethostname()
 
-            hosts = set(context.parallelize(range(count), count).mapPartitions(blind).collect())
+            hosts = set(self._application.everywhere(blind))
         if hosts:
             raise ModelError(unshared(self._warehouse, ", ".join(sorted(hosts))))
         self._shared = True

@@ -74,6 +74,8 @@ def instants(frame: DataFrame) -> DataFrame:
     from pyspark.sql.functions import col
 
     kinds = {field.name: field.dataType for field in frame.schema.fields if "timestamp_ntz" in field.dataType.simpleString()}
+    if not kinds:
+        return frame
     words = {name: spark_type(arrow_type(kind, name), quoted) for name, kind in kinds.items()}
     with configured(frame.sparkSession, {"spark.sql.session.timeZone": "UTC"}):
         return frame.withColumns({name: col(quoted(name)).cast(kind) for name, kind in words.items()})
@@ -141,15 +143,3 @@ def configured(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[Non
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, old)
-
-
-@contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
-    """Name the jobs of the block in Spark's UI, where nothing names them yet."""
-    context = spark.sparkContext
-    before = context.getLocalProperty("spark.job.description")
-    context.setJobDescription(before or text)
-    try:
-        yield
-    finally:
-        context.setLocalProperty("spark.job.description", before)  # type: ignore[arg-type]  # None unsets it

@@ -21,6 +21,7 @@ class SparkOptions:
     """Where Spark is started, and with which settings."""
 
     master: str | None = option(None, "where Spark runs, such as local[4], spark://host:7077 or yarn")
+    remote: str | None = option(None, "a server of Spark Connect, such as sc://host:15002; its executors reach this machine")
     conf: dict[str, str] | None = option(None, "setting of Spark, such as spark.driver.memory=4g; repeatable")  # noqa: RUF009  `option` makes a field
 
 
@@ -29,7 +30,7 @@ def open_spark(warehouse: Path, options: SparkOptions) -> Engine:
     from .engine import SparkEngine
     from .start import session_of
 
-    spark, own = session_of(options.master, options.conf or {})
+    spark, own = session_of(options.master, options.conf or {}, options.remote)
     return SparkEngine(spark, warehouse, own)
 
 
@@ -38,7 +39,7 @@ def pend_spark(warehouse: Path, options: SparkOptions) -> Engine | PendingEngine
     engine is opened at once."""
     from .start import check_startable, runs_here
 
-    if SUBMITTED in os.environ or runs_here():
+    if options.remote is not None or SUBMITTED in os.environ or runs_here():
         return open_spark(warehouse, options)
     check_startable()
     from .engine import SparkEngine
@@ -57,8 +58,8 @@ def adopt_session(session: object, warehouse: Path) -> Engine:
 
 
 def is_preferred(given: Collection[str]) -> bool:
-    """Return whether a master is given, or spark-submit runs this program."""
-    return "master" in given or SUBMITTED in os.environ
+    """Return whether a master or a server is given, or spark-submit runs this program."""
+    return "master" in given or "remote" in given or SUBMITTED in os.environ
 
 
 SPARK = EngineKind("spark", SparkOptions, open_spark, is_preferred, adopt_session, needs_pandas=True, pend=pend_spark)

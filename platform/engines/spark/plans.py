@@ -14,10 +14,9 @@ give; whatever differs is staged. The WHERE of the query itself is taken off bef
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -30,11 +29,12 @@ from ..in_place import CLAUSES, as_stored, bare, stored_schema
 from ..parquet_scan import ParquetScan
 from ..spark_sql.lexer import level, tokens_of
 from ..spark_sql.parsing import parse_query
+from .application import Application
 from .filters import Kept
 from .frames import configured, schema_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 PARTS = ("SELECT", "FROM", "WHERE")
 ID = r"#(\d+)L?"
@@ -74,21 +74,22 @@ class CutQuery(NamedTuple):
     condition: exp.Expr
 
 
-def reading_of(spark: SparkSession, query: str) -> Scan | Staged:
+def reading_of(application: Application, query: str) -> Scan | Staged:
     """Return how to read a query's result in place, or why it has to be staged.
 
     Raises:
         StatementError: the query cannot run.
     """
+    spark = application.spark
     frame = spark.sql(query)
     schema = schema_of(frame)
     if len({name.lower() for name in schema.names}) < len(schema):
         return Staged(schema, "two of its columns have one name")
     split = split_where(query)
-    found = reference_of(frame if split is None else spark.sql(split.unfiltered))
+    found = reference_of(application, frame if split is None else spark.sql(split.unfiltered))
     if isinstance(found, Unfit):
         return Staged(schema, found.reason)
-    scan = scan_of(found, schema) if split is None else filtered(spark, split, found, schema)
+    scan = scan_of(found, schema) if split is None else filtered(application, split, found, schema)
     return Staged(schema, scan.reason) if isinstance(scan, Unfit) else scan
 
 
@@ -99,12 +100,13 @@ def scan_of(found: Reference, schema: pa.Schema) -> Scan | Unfit:
     return ParquetScan(found.files, found.columns, None, tuple(dict.fromkeys(found.columns.values())), schema)
 
 
-def filtered(spark: SparkSession, split: CutQuery, found: Reference, schema: pa.Schema) -> Scan | Unfit:
+def filtered(application: Application, split: CutQuery, found: Reference, schema: pa.Schema) -> Scan | Unfit:
     """Return how to read the rows of a reference that pass a condition."""
     if not as_stored(found.columns, schema, found.stored):
         return OTHER_TYPES
+    spark = application.spark
     whole = spark.sql(split.origin)
-    under = reference_of(whole)
+    under = reference_of(application, whole)
     if isinstance(under, Unfit):
         return under
     columns = {name.lower(): own for name, own in under.columns.items()}
@@ -122,9 +124,9 @@ def filtered(spark: SparkSession, split: CutQuery, found: Reference, schema: pa.
     return ParquetScan(found.files, own, kept, kept.needed, schema, condition=all_of(necessary))
 
 
-def reference_of(frame: DataFrame) -> Reference | Unfit:
+def reference_of(application: Application, frame: DataFrame) -> Reference | Unfit:
     """Return the files and columns that a query without WHERE names, if it does nothing else."""
-    plan = plan_of(frame)
+    plan = plan_of(application, frame)
     if len(plan) > 2 or not plan[-1].endswith(" parquet"):
         return MORE
     files = local_files(frame.inputFiles())
@@ -164,30 +166,10 @@ def local_files(found: Iterable[str]) -> tuple[str, ...] | Unfit:
     return tuple(str(path.parent / path.readlink() if path.is_symlink() else path) for path in paths)
 
 
-def plan_of(frame: DataFrame) -> list[str]:
-    """Return the lines of Spark's optimized plan of a query.
-
-    They equal EXPLAIN EXTENDED's, which would look for the files, read their schema and plan the query all over again.
-    """
-    spark, java = frame.sparkSession, cast(Any, frame)._jdf
-    with configured(spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}), active(spark):
-        text: str = java.queryExecution().optimizedPlan().toString()
-    return text.rstrip("\n").split("\n")
-
-
-@contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
-    """Let a session's settings hold for what this thread asks of plans."""
-    sessions, java = cast(Any, spark)._jvm.SparkSession, cast(Any, spark)._jsparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(java)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
+def plan_of(application: Application, frame: DataFrame) -> list[str]:
+    """Return the lines of Spark's optimized plan of a query."""
+    with configured(application.spark, {"spark.sql.debug.maxToStringFields": str(2**31 - 1)}):
+        return application.plan(frame).rstrip("\n").split("\n")
 
 
 def columns_in(plan: list[str], stored: Iterable[str], names: Iterable[str]) -> dict[str, str] | None:

@@ -14,10 +14,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
+from urllib.parse import urlsplit
 
 from ...errors import EngineEndedError, NotAvailableError, StatementError
 from ...system import needing
+from .application import Application, application_of, is_connect
 from .environment import SUBMITTED
 from .failures import plain, root_cause
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST = (3, 5, 4)
+SERVER_PORT = 15002  # of a server that is given none
 STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "spark.log.level": "FATAL"}
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # as Spark 4 is by default
 ENDED = (
@@ -34,23 +37,26 @@ ENDED = (
 INSTALL_JAVA = "Install a JDK, version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), and set JAVA_HOME."
 
 
-def session_of(master: str | None, conf: Mapping[str, str]) -> tuple[SparkSession, bool]:
+def session_of(master: str | None, conf: Mapping[str, str], remote: str | None = None) -> tuple[SparkSession, bool]:
     """Return the Spark session of this process, and whether it was started for this call.
 
     Args:
         master: where Spark runs; None for a session that runs already, spark-submit's choice, or local[*].
         conf: settings of a session that is started.
+        remote: the server of Spark Connect whose session it is.
 
     Raises:
         NotAvailableError: PySpark or Java are missing or too old.
         StatementError: Spark runs already, elsewhere or with other settings; or it does not start.
     """
+    if remote is not None:
+        return connected(remote, conf, master), True
     if not runs_here():
         return started(master, conf), True
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()  # of this thread, else of another
-    check_session(running)
+    check_running(application_of(running))
     if master is not None and master != running.sparkContext.master:
         raise StatementError(
             f"Spark runs in this process already, on {running.sparkContext.master}, not on {master}. Leave master out to use "
@@ -116,6 +122,41 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     return spark
 
 
+def connected(remote: str, conf: Mapping[str, str], master: str | None) -> SparkSession:
+    """Open a session of Spark Connect.
+
+    Raises:
+        NotAvailableError: a package of Spark Connect is missing.
+        StatementError: a master is given, too, or no server gives a session.
+    """
+    require_pyspark()
+    if master is not None:
+        raise StatementError("Spark runs where a master starts it, or behind a server: leave either master or remote out.")
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from .connect import reachable
+
+    url = urlsplit(remote)
+    if url.scheme == "sc" and not reachable(f"{url.hostname}:{url.port or SERVER_PORT}"):
+        raise StatementError(f"No server of Spark Connect listens at {remote}. Start one, or correct the address.")
+    try:
+        builder = SparkSession.builder.remote(remote)
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        spark = builder.create()
+        for name, value in SESSION.items():
+            if name not in conf:
+                spark.conf.set(name, value)
+    except ImportError as error:
+        raise NotAvailableError(needing("A session of Spark Connect needs its packages", "connect")) from error
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise StatementError(
+            f"The server of Spark Connect at {remote} gives no session: {plain(root_cause(str(error)))}"
+        ) from error
+    return spark
+
+
 @contextmanager
 def keeping_interrupts() -> Iterator[None]:
     """Keep what Ctrl-C does from PySpark, which takes it when an application starts in the block: its handler asks Java while
@@ -134,42 +175,30 @@ def is_no_interrupt(record: logging.LogRecord) -> bool:
 
 
 def check_session(spark: object) -> SparkSession:
-    """Return a session that can do what trainings need.
+    """Return a session that is one of Spark.
 
     Raises:
-        NotAvailableError: it is not a session, or one of Spark Connect, which offers no executors.
-        EngineEndedError: see check_running.
+        NotAvailableError: it is none.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
 
-    if not isinstance(spark, SparkSession):
+    if not (isinstance(spark, SparkSession) or is_connect(spark)):
         raise NotAvailableError(
             f"An engine is 'duckdb', 'spark' or a Spark session of this process, got {type(spark).__module__}."
-            f"{type(spark).__qualname__}. One of Spark Connect has no executors to train on: start Spark with a master."
+            f"{type(spark).__qualname__}."
         )
-    check_running(spark)
-    return spark
+    return cast("SparkSession", spark)
 
 
-def check_running(spark: SparkSession) -> None:
-    """Require that a session's application runs.
+def check_running(application: Application) -> None:
+    """Require that an application runs.
 
     Raises:
         EngineEndedError: it was stopped, here or by its cluster, or its JVM is gone.
     """
-    if ended(spark):
+    if application.ended():
         raise EngineEndedError(ENDED)
-
-
-def ended(spark: SparkSession) -> bool:
-    """Return whether a session's application has ended."""
-    from py4j.protocol import Py4JError
-
-    try:
-        return bool(cast(Any, spark)._jsparkSession.sparkContext().isStopped())
-    except (Py4JError, OSError):  # nobody answers
-        return True
 
 
 def require_pyspark() -> None:

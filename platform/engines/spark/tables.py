@@ -40,16 +40,16 @@ from ..changes import (
 from ..spark_sql.statements import opened, read, relation
 from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, ShowPartitions, Statement
 from ..unknown_names import absent
+from .application import Application
 from .catalog import CatalogNames
 from .catalog_names import SPARKS, full, state_of, words_of
 from .failures import ONLY_OURS
 from .files import SparkFiles
 from .frames import collected, instants, schema_of
-from .start import ended
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     Values = Mapping[str, pa.Scalar[pa.DataType]]
 
@@ -74,14 +74,14 @@ class SparkTables:
     """Tables and views of a warehouse, as statements on Spark see and change them.
 
     Args:
-        spark: the session.
+        application: whose session's statements see them.
         warehouse: the folder of tables and views.
         files: writes into it.
         analyse: turns a query of the user into a frame.
     """
 
-    def __init__(self, spark: SparkSession, warehouse: Path, files: SparkFiles, analyse: Analyse) -> None:
-        self._spark = spark
+    def __init__(self, application: Application, warehouse: Path, files: SparkFiles, analyse: Analyse) -> None:
+        self._application, self._spark = application, (spark := application.spark)
         self._files = files
         self._stamp = f"xpsql {warehouse.absolute()} "
         self._catalog = CatalogNames(spark, self._stamp)
@@ -171,7 +171,7 @@ class SparkTables:
 
     def forget(self) -> None:
         """Remove registered names from Spark's catalog."""
-        if not self._in_memory or ended(self._spark):
+        if not self._in_memory or self._application.ended():
             return  # a catalog in memory ends with the application
         for name in list(self._shown):
             if (self._catalog.known(name) or "").startswith(self._stamp):

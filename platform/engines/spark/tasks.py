@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from ...errors import CancelledError, EngineEndedError, LostError, StatementError, TrainingError
-from ...stacks import roomy
 from ..tasks import Running, Task
 from ..waiting import held
+from .application import Application
 from .failures import is_loss, plain, root_cause
 from .room import PYTHON, UNBOUNDED, WORDS, check_gang, is_dynamic, local_cores
 from .start import ENDED, check_running
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 MEBIBYTE = 1 << 20
 UNLIMITED = re.compile(r"local|spark://")  # there the machine limits memory, except the JVM's
@@ -42,11 +36,16 @@ class SparkTasks:
 
     words = WORDS
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
-        self._context = session.sparkContext
-        self._master = str(self._context.master)
-        self.host = str(self._setting("spark.driver.host") or "127.0.0.1")
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self._master = application.master
+
+    @property
+    def host(self) -> str:
+        """See Tasks."""
+        with held():
+            check_running(self._application)
+            return self._application.host()
 
     def slots(self, wanted: int, gang: bool) -> int:
         """See Tasks; dynamic allocation counts with all executors that it may take."""
@@ -64,7 +63,7 @@ class SparkTasks:
         """Return the cores of all executors; a setting that hides them is bypassed where possible."""
         if self._setting("spark.default.parallelism") is None:
             with held():
-                return int(self._context.defaultParallelism)
+                return self._application.parallelism()
         if (local := local_cores(self._master)) is not None:
             return local
         return int(self._setting("spark.executor.instances") or UNBOUNDED) * self._number("spark.executor.cores")
@@ -99,8 +98,8 @@ class SparkTasks:
         job = None
         try:
             with held():
-                check_running(self._session)
-                job = SparkJob(self._context, function, count, name, gang)
+                check_running(self._application)
+                job = SparkJob(self._application, function, count, name, gang)
         except KeyboardInterrupt:
             if job is not None:  # no one else knows it
                 job.cancel()
@@ -115,8 +114,8 @@ class SparkTasks:
 
     def _setting(self, name: str) -> str | None:
         with held():
-            check_running(self._session)
-            value: str | None = self._session.conf.get(name, None)
+            check_running(self._application)
+            value: str | None = self._application.spark.conf.get(name, None)
         return value
 
 
@@ -126,25 +125,19 @@ class SparkJob:
     The job is one of the thread that makes it: its job group, tags and scheduler pool are the job's too.
     """
 
-    def __init__(self, context: SparkContext, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
-        from pyspark import InheritableThread
-
-        self._context = context
+    def __init__(self, application: Application, function: Callable[[Task], None], count: int, name: str, gang: bool) -> None:
+        self._application = application
         self._tag = f"xpsql-{uuid.uuid4().hex}"
         self._ended = threading.Event()
         self._error: Exception | None = None
         self._cancelled = False
         self._name = name
-        numbers = context.parallelize(range(count), count).setName(name)
-        self._rows = (numbers.barrier() if gang else numbers).mapPartitions(running(function))
-        InheritableThread(self._run, name=name, daemon=True).start()
+        self._work = application.tasks(function, count, name, gang)
+        application.begin(self._run, self._tag, name)
 
     def _run(self) -> None:
         try:
-            self._context.setJobDescription(self._name)
-            self._context.addJobTag(self._tag)
-            self._context.setInterruptOnCancel(True)
-            self._rows.count()
+            self._work()
         except Exception as error:
             self._error = error
         finally:
@@ -168,24 +161,7 @@ class SparkJob:
         """See Running."""
         self._cancelled = True
         if not self._ended.is_set():
-            with held():
-                self._context.cancelJobsWithTag(self._tag)
-
-
-def running(function: Callable[[Task], None]) -> Callable[[Iterable[int]], Iterator[int]]:
-    """Return what a Spark task does with its partition, one number."""
-
-    def run(numbers: Iterable[int]) -> Iterator[int]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None  # this runs in a task
-        gc.freeze()  # Spark collects garbage after each task of a process: let it skip objects that earlier tasks left for good
-        for number in numbers:
-            roomy(function)(Task(number, context.attemptNumber(), context.cpus()))
-            yield number
-
-    return run
+            self._application.cancel(self._tag)
 
 
 def on_one_machine(master: str) -> bool:
