@@ -46,6 +46,15 @@ def test_faults_that_are_planted_are_found(mutation: str) -> None:
     assert any(outcome_of(seed, mutation).mistakes for seed in range(MOST_TO_FIND))
 
 
+def test_tasks_reach_each_other_by_the_transport_that_their_job_was_given_and_make_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for made in ("connection.connect", "server.listen"):
+        monkeypatch.setattr(f"xpsql.platform.ps.transport.{made}", None)
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        assert not Simulation(0, Path(folder) / "world", None, CALM).run().mistakes
+
+
 def test_a_worker_at_a_quarter_of_the_speed_of_three_others_holds_nobody_up() -> None:
     calm = CALM._replace(splits=40, most_batches=8, workers=4, shards=2, ahead=1, batch_seconds=0.5, slowness=4)
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
