@@ -131,8 +131,9 @@ import xpsql.platform.cli
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("options", ["workers = 1", "workers = 2, sync = 'bsp'"])
+@pytest.mark.parametrize(
+    ("sent", "code", "options"), [(signal.SIGINT, 130, "workers = 1"), (signal.SIGTERM, 143, "workers = 2, sync = 'bsp'")]
+)
 def test_an_interrupted_training_leaves_a_checkpoint_and_no_version_that_is_ready(
     tmp_path: Path, sent: signal.Signals, code: int, options: str
 ) -> None:
