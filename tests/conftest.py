@@ -55,17 +55,19 @@ SLOW = [
 """Files that start clusters and builds, or kill processes: `make test-slow` runs these, `make test` all others."""
 
 LONGEST = [
-    "simulation/test_simulation",
-    "cli/test_process",
-    "training/test_train",
-    "training/test_delta",
-    "training/test_bad_input",
-    "training/test_recovery",
-    "algorithms/test_owlqn",
-    "training/test_xnn",
     "algorithms/test_conformance",
     "algorithms/test_spark",
+    "simulation/test_simulation",
+    "training/test_train",
     "training/test_resume",
+    "training/test_recovery",
+    "cli/test_process",
+    "training/test_delta",
+    "sql/test_model_statements",
+    "training/test_auto_session",
+    "algorithms/test_owlqn",
+    "training/test_xnn",
+    "training/test_bad_input",
 ]
 """Files that take longest, in this order, before all others: so all processes are busy to the end."""
 

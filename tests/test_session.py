@@ -254,12 +254,6 @@ def test_versions_of_vendors_are_distinguished_by_their_numbers(
             require_pyspark()
 
 
-def test_the_embedded_engine_loads_no_pyspark(tmp_path: Path) -> None:
-    program = f"import sys, xpsql; xpsql.connect({str(tmp_path)!r}).sql('SELECT 1'); print('pyspark' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "False"
-
-
 def test_a_warehouse_is_a_path_or_a_file_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert warehouse_path("a/b") == tmp_path / "a" / "b"

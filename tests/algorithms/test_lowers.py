@@ -1,4 +1,5 @@
-"""Every algorithm's step, and the programs of its rows on a device, can be compiled for a GPU, which takes no card."""
+"""The programs of an algorithm's rows on a device can be compiled for a GPU, which takes no card; of its steps see
+test_conformance.py."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from xpsql.platform.ps.compiled.row_programs import RowPrograms, row_programs
 from xpsql.platform.ps.compiled.table_programs import Programs
 from xpsql.platform.ps.messages import Touched
 from xpsql.platform.ps.rows.held import new
-from xpsql.platform.training.online.step import learn_step, step_of
+from xpsql.platform.training.online.step import learn_step
 from xpsql.testing import AlgorithmTrial, algorithms
 
 SIZE, ROWS = 64, 512
@@ -59,15 +60,6 @@ def trial_of(name: str) -> AlgorithmTrial:
 
 def test_every_algorithm_of_ours_is_tried() -> None:
     assert {part.name for part in ALGORITHMS} - PARTS.keys() == {"xgboost"}  # which another package learns
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_a_step_has_nothing_that_is_for_cpus_alone(name: str) -> None:
-    trial = trial_of(name)
-    given = trial.parameters(), trial.inputs(), None
-    text = lowered(jax.jit(step_of(trial.algorithm)), *given)
-    assert PREFIX not in text
-    assert "custom_call @xla_python" not in text
 
 
 def test_a_step_for_cpus_has_calls_of_ours() -> None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.training.log import embedded, write
 from tests.training.log import session as on_each
-from tests.training.log import write
 from xpsql.algorithms.augments import pairs
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.items.slrm import SlrmOptions, slrm
@@ -37,6 +37,7 @@ TRAIN = "TRAIN MODEL m USING slrm {} AS SELECT * FROM parquet.`{}`"
 RELATED = "SELECT * FROM ML.RELATED(MODEL m, (SELECT DISTINCT item FROM parquet.`{}`))"
 
 
+@embedded
 def test_the_item_that_goes_with_another_is_the_first_related(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     on_each.sql(TRAIN.format("WITH (workers = 1)", path))
@@ -106,6 +107,7 @@ def test_rows_of_label_0_need_no_random_ones(session: xpsql.Session, tmp_path: P
     assert row["examples"] == table.num_rows
 
 
+@embedded
 def test_related_pairs_are_features_of_xsvd(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     on_each.sql(TRAIN.format("", path))

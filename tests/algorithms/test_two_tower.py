@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.training.log import session, write
+from tests.training.log import embedded, session, write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions, two_tower
@@ -70,6 +70,7 @@ def test_recall_beats_popularity_and_a_new_item_is_found_by_its_kind(session: xp
     assert session.models.version("m").number == 2
 
 
+@embedded
 def test_vectors_have_length_one_and_their_product_is_the_score(session: xpsql.Session, tmp_path: Path) -> None:
     train, last = log()
     path, held = write(train, tmp_path / "log.parquet", 10_000), write(last, tmp_path / "last.parquet", 10_000)
@@ -183,6 +184,7 @@ def test_slots_have_one_tower(query: tuple[str, ...], item: tuple[str, ...], mes
         two_tower(TwoTowerOptions(query=query, item=item), layout)
 
 
+@embedded
 def test_windows_measure_how_many_items_are_found_in_a_sample(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log()[0], tmp_path / "log.parquet", 10_000)
     settings = "WITH (passes = 8, batch_size = 128, workers = 1, share = (clicked AS item))"
@@ -208,6 +210,7 @@ def test_an_item_is_found_where_it_is_in_the_best_twentieth() -> None:
     assert found_in(scores[:1, :5], jnp.array([3.5]), others[:1, :5]).tolist() == [0]  # of few only the first
 
 
+@embedded
 def test_rows_held_out_judge_passes_by_recall(session: xpsql.Session, tmp_path: Path) -> None:
     train, last = log()
     path, held = write(train, tmp_path / "log.parquet", 10_000), write(last, tmp_path / "last.parquet", 10_000)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.notes import Notes
-from tests.training.log import session, write
+from tests.training.log import embedded, session, write
 from xpsql.platform.errors import ModelError, OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -104,7 +104,7 @@ def spark_session(spark: SparkSession, tmp_path: Path) -> Iterator[xpsql.Session
         yield session
 
 
-@pytest.mark.parametrize(("workers", "most"), [(1, 0.0), (2, 1e-4), (5, 1e-4)])
+@pytest.mark.parametrize(("workers", "most"), [(2, 1e-4), (5, 1e-4)])
 def test_workers_on_spark_learn_the_model_of_one_process(
     spark_session: xpsql.Session, log: Log, workers: int, most: float
 ) -> None:
@@ -151,6 +151,7 @@ def test_an_older_xgboost_refuses_trees_that_it_may_misread(tmp_path: Path, log:
                 refused()
 
 
+@embedded
 def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
     for statement in ("CONTINUE", "EXPLAIN CONTINUE"):
@@ -160,6 +161,7 @@ def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, l
     session.sql(f"CONTINUE MODEL m IGNORE (more) AS SELECT *, 1 AS more FROM parquet.`{log.path}`")
 
 
+@embedded
 def test_categories_cannot_be_shrunk_away_as_others_would_get_their_numbers(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
     with pytest.raises(ModelError, match="numbers of its categories"):
@@ -167,6 +169,7 @@ def test_categories_cannot_be_shrunk_away_as_others_would_get_their_numbers(sess
     assert [version.number for version in session.models.versions("m")] == [1]
 
 
+@embedded
 def test_slots_that_the_limit_of_categories_cuts_are_told(tmp_path: Path, engine: str | SparkSession, log: Log) -> None:
     notes = Notes()
     with xpsql.connect(tmp_path / "told", engine, notes) as session:
@@ -178,6 +181,7 @@ def test_slots_that_the_limit_of_categories_cuts_are_told(tmp_path: Path, engine
     assert re.match("city has 5 values, of which categories = 2 keeps the most frequent apart: the others, 3[0-9]% of", told[0])
 
 
+@embedded
 def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     session.sql(TRAIN.format(log.path).replace("AS SELECT", "IGNORE (city) AS SELECT"))
     session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{log.path}`")
@@ -186,6 +190,7 @@ def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tm
     assert booster.num_boosted_rounds() == 40
 
 
+@embedded
 def test_weights_of_0_throughout_are_reported(session: xpsql.Session, log: Log) -> None:
     statement = TRAIN.format(log.path).replace("AS SELECT *", "WEIGHT w AS SELECT *, 0 AS w")
     with pytest.raises(StatementError, match="WEIGHT w is 0 in all rows") as raised:
@@ -193,6 +198,7 @@ def test_weights_of_0_throughout_are_reported(session: xpsql.Session, log: Log) 
     assert "\n" not in str(raised.value)
 
 
+@embedded
 def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path: Path) -> None:
     largest = Log(tmp_path, outlier=float(np.finfo(np.float32).max)).matrix()
     infinite = Log(tmp_path, outlier=np.inf)
@@ -201,6 +207,7 @@ def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path
     np.testing.assert_array_equal(predicted(session, infinite), peer)
 
 
+@embedded
 def test_an_export_has_the_booster_beside_the_categories(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     session.sql(TRAIN.format(log.path))
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'export'}' FORMAT parquet")
@@ -208,6 +215,7 @@ def test_an_export_has_the_booster_beside_the_categories(session: xpsql.Session,
     assert booster.num_boosted_rounds() == 20
 
 
+@embedded
 def test_without_the_package_the_statement_says_what_to_install(
     session: xpsql.Session, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +225,7 @@ def test_without_the_package_the_statement_says_what_to_install(
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
 
 
+@embedded
 def test_arrays_are_refused(session: xpsql.Session) -> None:
     with pytest.raises(OptionError, match="takes no arrays or maps, and tags is one"):
         session.sql("TRAIN MODEL m USING xgboost AS SELECT 1 AS label, array('a') AS tags")

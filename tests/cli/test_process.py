@@ -44,30 +44,6 @@ def test_wrong_usage_is_2(tmp_path: Path) -> None:
     assert xpsql(tmp_path, "run", str(tmp_path / "absent.sql")).returncode == 2
 
 
-def test_a_query_needs_neither_jax_nor_spark(tmp_path: Path) -> None:
-    code = """
-import sys
-from xpsql.platform.cli import main
-main(["sql", "SELECT 1 AS x"], standalone_mode=False)
-assert not {"jax", "pyspark", "pandas", "rich", "prompt_toolkit"} & set(sys.modules), sorted(sys.modules)
-"""
-    env = {**os.environ, "XPSQL_WAREHOUSE": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=120)
-
-
-def test_a_training_and_its_predictions_need_none_of_the_slow_imports(tmp_path: Path) -> None:
-    code = """
-import sys
-from xpsql.platform.cli import main
-rows = "SELECT id % 2 = 0 AS y, CAST(id % 5 AS string) AS ad FROM range(64)"
-main(["sql", f"TRAIN MODEL m USING xftrl LABEL y AS {rows}"], standalone_mode=False)
-main(["sql", f"SELECT * FROM ML.PREDICT(MODEL m, ({rows}))"], standalone_mode=False)
-assert not {"optax", "pandas", "pyarrow.compute", "pyspark"} & set(sys.modules), sorted(sys.modules)
-"""
-    env = {**os.environ, "XPSQL_WAREHOUSE": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, timeout=120)
-
-
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
     command = [*XPSQL, "sql", "SELECT id FROM range(1000000)", "--format", "csv", "--warehouse", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -155,8 +131,9 @@ import xpsql.platform.cli
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("options", ["workers = 1", "workers = 2, sync = 'bsp'"])
+@pytest.mark.parametrize(
+    ("sent", "code", "options"), [(signal.SIGINT, 130, "workers = 1"), (signal.SIGTERM, 143, "workers = 2, sync = 'bsp'")]
+)
 def test_an_interrupted_training_leaves_a_checkpoint_and_no_version_that_is_ready(
     tmp_path: Path, sent: signal.Signals, code: int, options: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 import sklearn.metrics
 
 import xpsql
-from tests.training.log import log, session, write  # noqa: F401  a fixture
+from tests.training.log import embedded, log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError
 
 
@@ -41,6 +41,7 @@ def test_the_curve_and_the_matrix_are_those_of_scikit_learn(session: xpsql.Sessi
         assert found.tolist() == sklearn.metrics.confusion_matrix(labels, predictions >= threshold).tolist()
 
 
+@embedded
 def test_of_labels_that_are_all_one_a_rate_is_null(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     call = f"ML.ROC_CURVE(MODEL m, (SELECT * EXCEPT (scores) FROM parquet.`{path}` WHERE label = 1))"
     curve = session.sql(f"SELECT * FROM {call}").arrow()
@@ -48,12 +49,14 @@ def test_of_labels_that_are_all_one_a_rate_is_null(session: xpsql.Session, path:
     assert max(curve["recall"].to_pylist()) == 1
 
 
+@embedded
 @pytest.mark.parametrize("threshold", ["2", "'high'", "true"])
 def test_a_threshold_is_a_number_from_0_to_1(session: xpsql.Session, path: Path, threshold: str) -> None:  # noqa: F811
     with pytest.raises(StatementError, match="takes a threshold from 0 to 1"):
         session.sql(f"SELECT * FROM ML.CONFUSION_MATRIX(MODEL m, (SELECT * FROM parquet.`{path}`), {threshold})")
 
 
+@embedded
 def test_models_of_numbers_are_refused(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     session.sql(f"TRAIN MODEL n USING linear_regression IGNORE (ts) AS SELECT * FROM parquet.`{path}`")
     with pytest.raises(StatementError, match=r"ML.ROC_CURVE needs a model of labels that are 0 or 1"):

@@ -13,7 +13,9 @@ from tests.simulation.simulation import Config, Simulation
 from xpsql.platform.errors import ModelError
 from xpsql.platform.training.monitor import Monitor
 
-SEEDS, AT_ONCE, MOST_TO_FIND = 500, 100, 200
+SEEDS, AT_ONCE, MOST_TO_FIND = 300, 100, 200
+RARE = {"early loss is none": 91}
+"""A seed that shows a fault which few do, tried first."""
 CALM = Config(
     log=1,
     splits=1,
@@ -43,7 +45,17 @@ def test_a_training_is_exact_and_whole_whatever_goes_wrong(first: int) -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_faults_that_are_planted_are_found(mutation: str) -> None:
-    assert any(outcome_of(seed, mutation).mistakes for seed in range(MOST_TO_FIND))
+    seeds = RARE.get(mutation, 0), *range(MOST_TO_FIND)
+    assert any(outcome_of(seed, mutation).mistakes for seed in seeds)
+
+
+def test_tasks_reach_each_other_by_the_transport_that_their_job_was_given_and_make_no_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for made in ("connection.connect", "server.listen"):
+        monkeypatch.setattr(f"xpsql.platform.ps.transport.{made}", None)
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        assert not Simulation(0, Path(folder) / "world", None, CALM).run().mistakes
 
 
 def test_a_worker_at_a_quarter_of_the_speed_of_three_others_holds_nobody_up() -> None:

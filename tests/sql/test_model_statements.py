@@ -21,6 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.training.log import embedded
 from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
 from xpsql.platform.progress import LogReporter
@@ -40,6 +41,7 @@ def rows(session: xpsql.Session, text: str) -> list[dict[str, Any]]:
     return result
 
 
+@embedded
 def test_show_models_tells_the_served_version_of_each(session: xpsql.Session) -> None:
     train(session.models)
     train(session.models, parent=1, metrics={"auc": 0.8})
@@ -77,6 +79,7 @@ def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Sessio
     ]
 
 
+@embedded
 def test_show_versions_tells_status_and_error_of_each(session: xpsql.Session) -> None:
     train(session.models)
     session.models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)).fail("label of row 7 is NULL")
@@ -86,6 +89,7 @@ def test_show_versions_tells_status_and_error_of_each(session: xpsql.Session) ->
     assert second["error"] == "label of row 7 is NULL"
 
 
+@embedded
 def test_describe_model_shows_slots_options_and_metrics(session: xpsql.Session) -> None:
     train(session.models)
     shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr VERSION 1")}
@@ -98,6 +102,7 @@ def test_describe_model_shows_slots_options_and_metrics(session: xpsql.Session) 
     assert "error" not in shown
 
 
+@embedded
 def test_describe_model_shows_bounds_the_gate_and_what_it_was_judged_by(session: xpsql.Session) -> None:
     life = (
         PartEntry("admit", {"utility": 0.5}),
@@ -114,6 +119,7 @@ def test_describe_model_shows_bounds_the_gate_and_what_it_was_judged_by(session:
     assert shown["evaluation auc"] == "0.72"
 
 
+@embedded
 def test_describe_model_writes_values_as_tables_do(session: xpsql.Session) -> None:
     written = {"query": "SELECT *\nFROM log", "metrics": {"auc": 0.5327259621}, "settings": {"encrypt": False, "slack": 4.0}}
     train(session.models, **written)
@@ -126,17 +132,20 @@ def test_describe_model_writes_values_as_tables_do(session: xpsql.Session) -> No
     assert not shown["created"].endswith("+00:00")
 
 
+@embedded
 def test_describe_model_tells_about_a_failed_version_too(session: xpsql.Session) -> None:
     session.models.begin("ctr", MANIFEST).fail("no")
     shown = {row["property"]: row["value"] for row in rows(session, "DESCRIBE MODEL ctr")}
     assert (shown["status"], shown["served"], shown["error"]) == ("failed", "no", "no")
 
 
+@embedded
 def test_show_train_model_gives_the_statement_as_written(session: xpsql.Session) -> None:
     train(session.models)
     assert rows(session, "SHOW TRAIN MODEL ctr") == [{"statement": MANIFEST.statement}]
 
 
+@embedded
 def test_a_promoted_version_is_what_statements_without_a_version_use(session: xpsql.Session) -> None:
     train(session.models)
     train(session.models, parent=1, metrics={"auc": 0.1})
@@ -147,6 +156,7 @@ def test_a_promoted_version_is_what_statements_without_a_version_use(session: xp
     assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr)") == [{"auc": 0.1}]
 
 
+@embedded
 def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> None:
     train(session.models)
     train(session.models, parent=1)
@@ -156,6 +166,7 @@ def test_drop_model_removes_a_version_or_the_model(session: xpsql.Session) -> No
     assert session.models.names() == []
 
 
+@embedded
 def test_old_versions_are_dropped_and_reported(session: xpsql.Session) -> None:
     for parent in (None, 1, 2, 3):
         train(session.models, parent=parent)
@@ -173,6 +184,7 @@ def test_old_versions_are_dropped_and_reported(session: xpsql.Session) -> None:
             session.sql(text)
 
 
+@embedded
 def test_who_drops_the_served_version_hears_which_one_is_served_now(session: xpsql.Session) -> None:
     for parent in (None, 1, 2):
         train(session.models, parent=parent)
@@ -188,6 +200,7 @@ def test_who_drops_the_served_version_hears_which_one_is_served_now(session: xps
         stream.seek(stream.truncate(0))
 
 
+@embedded
 @pytest.mark.parametrize(
     "text",
     [
@@ -284,6 +297,7 @@ def test_feature_info_counts_the_features_of_each_slot(session: xpsql.Session) -
     ]
 
 
+@embedded
 def test_training_info_is_readable_while_the_model_is_trained(session: xpsql.Session) -> None:
     train(session.models)
     with session.models.begin("ctr", dataclasses.replace(MANIFEST, parent=1)) as draft:
@@ -299,11 +313,13 @@ def test_training_info_is_readable_while_the_model_is_trained(session: xpsql.Ses
     ]
 
 
+@embedded
 def test_training_info_before_the_first_evaluation_has_its_columns(session: xpsql.Session) -> None:
     with session.models.begin("ctr", MANIFEST):
         assert rows(session, "SELECT batch, auc, max_weight FROM ML.TRAINING_INFO(MODEL ctr)") == []
 
 
+@embedded
 def test_evaluate_without_data_gives_the_metrics_of_training(session: xpsql.Session) -> None:
     train(session.models, metrics={"examples": 100, "auc": 0.75, "pcopc": None})
     result = session.sql("SELECT * FROM ML.EVALUATE(MODEL ctr)").arrow()
@@ -366,6 +382,7 @@ def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_
     assert rows(session, "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL fm)") == [{"n": 0}]
 
 
+@embedded
 def test_a_shrunk_version_keeps_the_metrics_of_the_training(session: xpsql.Session) -> None:
     kept = {
         "metrics": {"auc": 0.7},
@@ -510,6 +527,7 @@ def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Se
     assert csv.read_csv(tmp_path / "out" / "part-00000.csv")["weights"].to_pylist() == ["[3.0, 4.0]"]
 
 
+@embedded
 def test_an_export_is_there_whatever_becomes_of_the_one_before(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -538,6 +556,7 @@ def test_an_export_is_there_whatever_becomes_of_the_one_before(
     assert (out / "_manifest.json").exists()
 
 
+@embedded
 def test_an_export_removes_what_killed_ones_left_a_week_ago(session: xpsql.Session, tmp_path: Path) -> None:
     train(session.models)
     names = [f".out-{'0' * 32}", f".out-{'1' * 32}-old", ".out-notes", f".other-{'0' * 32}", f".out-{'2' * 32}"]
@@ -549,6 +568,7 @@ def test_an_export_removes_what_killed_ones_left_a_week_ago(session: xpsql.Sessi
     assert {path.name for path in tmp_path.iterdir()} & {*names} == {*names[2:]}
 
 
+@embedded
 def test_export_does_not_touch_a_folder_of_somebody_else(session: xpsql.Session, tmp_path: Path) -> None:
     train(session.models)
     (tmp_path / "mine").touch()
@@ -557,6 +577,7 @@ def test_export_does_not_touch_a_folder_of_somebody_else(session: xpsql.Session,
     assert (tmp_path / "mine").exists()
 
 
+@embedded
 def test_export_replaces_files_of_another_format_only_where_it_says_so(session: xpsql.Session, tmp_path: Path) -> None:
     train(session.models)
     session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT parquet")
@@ -566,6 +587,7 @@ def test_export_replaces_files_of_another_format_only_where_it_says_so(session: 
     assert sorted(f.name for f in (tmp_path / "out").iterdir()) == ["_manifest.json", "part-00000.csv"]
 
 
+@embedded
 @pytest.mark.parametrize("uri", ["s3:/bucket/x", "hdfs://name/x"])
 def test_export_refuses_what_is_no_local_path(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
@@ -579,6 +601,7 @@ def test_export_refuses_what_is_no_local_path(
     assert (tmp_path / "out" / "_manifest.json").exists()
 
 
+@embedded
 def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.Session) -> None:
     with pytest.raises(
         StatementError,
@@ -587,6 +610,7 @@ def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.
         session.sql("EXPORT MODEL ctr TO 'out' FORMAT parket")
 
 
+@embedded
 def test_a_delta_is_written_to_a_table_only(session: xpsql.Session) -> None:
     with pytest.raises(StatementError, match=r"TO TABLE table DELTA FROM VERSION k.* at 'DELTA'"):
         session.sql("EXPORT MODEL ctr TO 'out' DELTA FROM VERSION 1")

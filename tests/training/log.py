@@ -45,6 +45,10 @@ def write(table: pa.Table, path: Path, row_group_rows: int = 1000) -> Path:
     return path
 
 
+embedded = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)
+"""Marks tests of `session` for which it makes no difference which engine reads the rows."""
+
+
 @pytest.fixture
 def session(tmp_path: Path, engine: str | SparkSession) -> Iterator[xpsql.Session]:
     with xpsql.connect(tmp_path / "warehouse", engine, SilentReporter()) as session:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.training.log import log, session, write
+from tests.training.log import embedded, log, session, write
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.operator_inputs import offered_of
 from xpsql.platform.ps.compiled.ladder import Ladder, rung
@@ -21,7 +21,6 @@ __all__ = ["session"]
 CHAINS = ["auto_session", "auto_session(short = '1 minute', mid = '10 minutes', long = '2 hours', prior = 5)"]
 QUERY = "SELECT label, ts, user, item, tags FROM parquet.`{}`"
 SETTINGS = "batch_size = 200, workers = 1, base_rate = 0.3"
-embedded = pytest.mark.parametrize("engine", ["duckdb"], indirect=True)  # what engines have no part in
 
 
 def train(session: xpsql.Session, name: str, path: Path, operators: str, settings: str = SETTINGS) -> None:
@@ -115,7 +114,11 @@ def test_each_pass_is_offered_what_the_first_was_and_the_version_has_the_counts_
         np.testing.assert_allclose(offered, first, atol=1e-6)  # a row that has counted nothing beside none at all
 
 
-@pytest.mark.parametrize("settings", ["workers = 2, shards = 2", "workers = 2, shards = 2, sync = 'bsp'"])
+@pytest.mark.parametrize(
+    ("engine", "settings"),
+    [("duckdb", "workers = 2, shards = 2"), ("spark", "workers = 2, shards = 2, sync = 'bsp'")],
+    indirect=["engine"],
+)
 def test_several_workers_count_one_pass(session: xpsql.Session, tmp_path: Path, settings: str) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     train(session, "m", path, "auto_session (long = '1000000000 examples')", f"batch_size = 200, passes = 2, {settings}")
@@ -137,6 +140,7 @@ def test_a_training_that_stops_by_rows_held_out_keeps_the_counts_of_one_pass(ses
     assert all(row["session_shows"][2] == pytest.approx(row["count"] / (best + 1), rel=1e-5) for row in found)
 
 
+@embedded
 @pytest.mark.parametrize("operators", CHAINS)
 def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_path: Path, operators: str) -> None:
     whole = log(4_000)
@@ -151,7 +155,7 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
             assert found[key][column] == pytest.approx(value, rel=1e-3, abs=1e-5), column
 
 
-@pytest.mark.parametrize("operators", CHAINS)
+@pytest.mark.parametrize(("engine", "operators"), [("spark", CHAINS[0]), ("duckdb", CHAINS[1])], indirect=["engine"])
 def test_scoring_sees_the_rates_that_the_next_training_batch_would_see(
     session: xpsql.Session, tmp_path: Path, operators: str
 ) -> None:
@@ -164,7 +168,11 @@ def test_scoring_sees_the_rates_that_the_next_training_batch_would_see(
     assert {name: learned[name] for name in scored} == pytest.approx(scored, rel=1e-4)
 
 
-@pytest.mark.parametrize("settings", ["workers = 1, shards = {}", "workers = 2, sync = 'bsp', shards = {}"])
+@pytest.mark.parametrize(
+    ("engine", "settings"),
+    [("duckdb", "workers = 1, shards = {}"), ("spark", "workers = 2, sync = 'bsp', shards = {}")],
+    indirect=["engine"],
+)
 def test_any_number_of_shards_gives_the_same_rows(session: xpsql.Session, tmp_path: Path, settings: str) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     for name, shards in (("one", 1), ("many", 3)):
@@ -231,6 +239,7 @@ def test_an_export_has_what_an_example_gets_of_each_feature(session: xpsql.Sessi
     assert {row["key"]: row["offered"] for row in exported} == {key: row["offered"] for key, row in rows(session, "m").items()}
 
 
+@embedded
 @pytest.mark.parametrize(
     ("uses", "reason"),
     [

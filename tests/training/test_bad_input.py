@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.training.log import log, session, write
+from tests.training.log import embedded, log, session, write
 from xpsql.platform.engines.parquet_scan import check_unchanged
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
@@ -95,6 +95,7 @@ def test_statements_that_cannot_run_leave_no_model(session: xpsql.Session, path:
     session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts) AS SELECT * FROM parquet.`{path}`")
 
 
+@embedded
 @pytest.mark.parametrize("bad", [None, 2, -1])
 def test_bad_labels_are_found_before_the_start_where_statistics_tell(
     session: xpsql.Session, tmp_path: Path, bad: int | None
@@ -106,7 +107,7 @@ def test_bad_labels_are_found_before_the_start_where_statistics_tell(
     assert session.models.names() == []
 
 
-@pytest.mark.parametrize("bad", [None, 2])
+@pytest.mark.parametrize(("engine", "bad"), [("duckdb", None), ("spark", 2)], indirect=["engine"])
 def test_other_bad_labels_fail_the_version_and_name_the_row(
     session: xpsql.Session, path: Path, tmp_path: Path, bad: int | None
 ) -> None:
@@ -120,7 +121,7 @@ def test_other_bad_labels_fail_the_version_and_name_the_row(
     assert "row 100" in versions[1]["error"]
 
 
-@pytest.mark.parametrize("algorithm", ["xftrl", "owlqn"])
+@pytest.mark.parametrize(("engine", "algorithm"), [("duckdb", "xftrl"), ("spark", "owlqn")], indirect=["engine"])
 def test_a_bad_row_is_counted_among_those_that_the_query_leaves(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
     table = pa.table({"label": pa.array([0, 1] * 50 + [2], pa.int32()), "x": range(101)})
     path = write(table, tmp_path / "bad.parquet")
@@ -129,6 +130,7 @@ def test_a_bad_row_is_counted_among_those_that_the_query_leaves(session: xpsql.S
         session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT * FROM parquet.`{path}` WHERE x >= 90")
 
 
+@embedded
 @pytest.mark.parametrize(("bad", "reported"), [(None, "NULL or NaN"), (-1.0, "-1"), (float("inf"), "inf")])
 def test_a_bad_weight_fails_the_version_and_names_the_row(
     session: xpsql.Session, tmp_path: Path, bad: float | None, reported: str
@@ -139,6 +141,7 @@ def test_a_bad_weight_fails_the_version_and_names_the_row(
         session.sql(f"TRAIN MODEL m USING xftrl WEIGHT w AS SELECT * FROM parquet.`{path}`")
 
 
+@embedded
 def test_weights_that_are_no_numbers_fail_the_version(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(pa.table({"label": [0, 1] * 50, "user": ["a"] * 100, "w": [1e30] * 100}), tmp_path / "log.parquet")
     with pytest.raises(XpsqlError, match=r"NaN: .*huge values in continuous columns, vectors or WEIGHT"):
@@ -146,13 +149,16 @@ def test_weights_that_are_no_numbers_fail_the_version(session: xpsql.Session, tm
     assert not session.models.exists("m")
 
 
+@embedded
 def test_times_in_milliseconds_are_refused(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(pa.table({"label": [0, 1], "user": ["a", "b"], "t": [0, 1_700_000_000_000]}), tmp_path / "log.parquet")
     with pytest.raises(DataError, match=r"TIME t must be seconds since 1970, .* one is 1700000000000\. Divide milliseconds"):
         session.sql(f"TRAIN MODEL m USING xftrl TIME t AS SELECT * FROM parquet.`{path}`")
 
 
-@pytest.mark.parametrize("now", [pa.array([0, 1]), pa.array([0, 1], pa.date32())])
+@pytest.mark.parametrize(
+    ("engine", "now"), [("spark", pa.array([0, 1])), ("duckdb", pa.array([0, 1], pa.date32()))], indirect=["engine"]
+)
 def test_a_category_written_in_another_way_is_refused_and_strings_are_taken(
     session: xpsql.Session, tmp_path: Path, now: pa.Array
 ) -> None:
@@ -169,6 +175,7 @@ def test_a_category_written_in_another_way_is_refused_and_strings_are_taken(
     assert session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({query}))").arrow().num_rows == 2
 
 
+@embedded
 def test_a_slot_with_other_settings_is_reported_with_them(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(pa.table({"label": [0, 1], "user": [1, 2], "item": [3, 4]}), tmp_path / "log.parquet")
     session.sql(f"TRAIN MODEL m USING xftrl WITH (hashed = (user)) AS SELECT * FROM parquet.`{path}`")
@@ -178,6 +185,7 @@ def test_a_slot_with_other_settings_is_reported_with_them(session: xpsql.Session
         session.sql(f"CONTINUE MODEL m WITH (share = (user AS item)) AS SELECT * FROM parquet.`{path}`")
 
 
+@embedded
 def test_settings_of_slots_name_no_other_column(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(pa.table({"label": [0, 1], "user": [1, 2], "item": [3, 4]}), tmp_path / "log.parquet")
     for clause, role in (("IGNORE (user)", "IGNORE"), ("WEIGHT user", "WEIGHT"), ("GROUP user", "GROUP")):
@@ -186,6 +194,7 @@ def test_settings_of_slots_name_no_other_column(session: xpsql.Session, tmp_path
                 session.sql(f"TRAIN MODEL m USING xftrl {clause} WITH ({setting}) AS SELECT * FROM parquet.`{path}`")
 
 
+@embedded
 def test_an_infinite_value_is_an_outlier_of_its_row_and_spoils_no_other(session: xpsql.Session, tmp_path: Path) -> None:
     high = [number % 100 >= 50 for number in range(5000)]
     value = [float(number % 100) for number in range(5000)]
@@ -198,6 +207,7 @@ def test_an_infinite_value_is_an_outlier_of_its_row_and_spoils_no_other(session:
         assert measured["auc"][0].as_py() > 0.99
 
 
+@embedded
 def test_vectors_without_any_element_are_refused(session: xpsql.Session, tmp_path: Path) -> None:
     for number, vectors in enumerate(([None, None], [[], []], [[], None])):
         arrays = pa.array(vectors, pa.list_(pa.float32()))
@@ -207,6 +217,7 @@ def test_vectors_without_any_element_are_refused(session: xpsql.Session, tmp_pat
                 session.sql(f"{what} MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
 
 
+@embedded
 def test_a_vector_that_is_empty_is_refused_and_not_the_others(session: xpsql.Session, tmp_path: Path) -> None:
     arrays = pa.array([None, [], [1.0, 2.0]], pa.list_(pa.float32()))
     path = write(pa.table({"label": [0, 1, 0], "x": arrays}), tmp_path / "log.parquet")
@@ -214,7 +225,7 @@ def test_a_vector_that_is_empty_is_refused_and_not_the_others(session: xpsql.Ses
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
 
 
-@pytest.mark.parametrize("what", ["CONTINUE", "EXPLAIN CONTINUE"])
+@pytest.mark.parametrize(("engine", "what"), [("spark", "CONTINUE"), ("duckdb", "EXPLAIN CONTINUE")], indirect=["engine"])
 def test_vectors_of_another_length_than_the_models_are_refused(session: xpsql.Session, tmp_path: Path, what: str) -> None:
     def day(name: str, vectors: list[list[float] | None]) -> str:
         table = pa.table({"label": [0, 1], "x": pa.array(vectors, pa.list_(pa.float32()))})
@@ -227,6 +238,7 @@ def test_vectors_of_another_length_than_the_models_are_refused(session: xpsql.Se
     assert len(session.models.versions("m")) == 2
 
 
+@embedded
 @pytest.mark.parametrize("what", ["TRAIN", "EXPLAIN TRAIN"])
 def test_labels_that_no_classifier_learns_from_are_refused(session: xpsql.Session, tmp_path: Path, what: str) -> None:
     path = write(pa.table({"label": [0, 1, 2], "x": ["a", "b", "c"]}), tmp_path / "log.parquet")
@@ -257,6 +269,7 @@ def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(
     session.sql(f"CONTINUE MODEL m AS SELECT label, user, item FROM parquet.`{path}`")
 
 
+@embedded
 def test_a_role_that_a_version_gave_is_reported_as_its_own(session: xpsql.Session) -> None:
     session.sql("CREATE TABLE t AS SELECT id % 2 AS label, id AS user, id AS item FROM range(10)")
     session.sql("TRAIN MODEL m USING xftrl GROUP user AS SELECT * FROM t")
@@ -266,6 +279,7 @@ def test_a_role_that_a_version_gave_is_reported_as_its_own(session: xpsql.Sessio
         session.sql("CONTINUE MODEL m GROUP usr AS SELECT label, item FROM t")
 
 
+@embedded
 def test_continue_refuses_what_it_cannot_go_on_from(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
     for query, message in [
@@ -313,6 +327,7 @@ def test_a_statement_around_a_prediction_is_refused_before_rows_are_staged_or_sc
             session.sql("SELECT acu FROM ML.EVALUATE(MODEL m, (SELECT * FROM t ORDER BY label))")
 
 
+@embedded
 def test_a_model_of_a_newer_format_says_so(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
     manifest = session.models.version("m").folder / "manifest.json"
@@ -366,13 +381,16 @@ def test_a_warehouse_inside_a_file_is_an_error(tmp_path: Path) -> None:
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
 
 
+@embedded
 def test_evaluate_refuses_groups_that_cannot_be_distinguished(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl GROUP item AS SELECT label, user, item FROM parquet.`{path}`")
     with pytest.raises(StatementError, match=r"GROUP expects .* item is array<bigint>"):
         session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT label, user, array(item) AS item FROM parquet.`{path}`))")
 
 
-@pytest.mark.parametrize(("label", "words"), [("'yes'", "string"), ("ts", "timestamp")])
+@pytest.mark.parametrize(
+    ("engine", "label", "words"), [("duckdb", "'yes'", "string"), ("spark", "ts", "timestamp")], indirect=["engine"]
+)
 def test_evaluate_refuses_a_label_that_is_no_number(session: xpsql.Session, path: Path, label: str, words: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
     with pytest.raises(StatementError, match=f"LABEL expects a number or boolean; label is {words}"):

@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.training.memory_transport import MemoryTransport
 from tests.training.processes import WORDS
 from xpsql.platform.engines.tasks import Running, Task
 from xpsql.platform.errors import LostError, TrainingError
+from xpsql.platform.ps.transport.over_sockets import SocketTransport
 from xpsql.platform.training.parallelism import Places
 from xpsql.platform.training.tasks import cluster
 
@@ -40,7 +40,7 @@ class NeverReady:
 
 def test_shards_have_their_time_to_start_however_much_happens_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "START_SECONDS", 0.5)
-    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda *_: None, None, False, MemoryTransport()) as on:
+    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda *_: None, None, False, SocketTransport()) as on:
         ended = threading.Event()
 
         def news() -> None:
@@ -61,7 +61,7 @@ def test_shards_have_their_time_to_start_however_much_happens_meanwhile(monkeypa
 
 def test_workers_that_never_start_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "START_SECONDS", 0.2)
-    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda *_: None, None, False, MemoryTransport()) as on:
+    with cluster.cluster(NeverReady(), "m v1", Places(1, 1), (), lambda *_: None, None, False, SocketTransport()) as on:
         on.start_shards(lambda task: None, 1)
         on.start_workers(lambda task: None, 1, "train m v1", False)
         with pytest.raises(TrainingError, match="The workers of m v1 have not started within"):
@@ -83,7 +83,7 @@ class Failing(NeverReady):
 def test_a_loss_before_the_first_task_has_joined_is_a_loss_and_another_failure_is_none(role: str, lost: bool) -> None:
     reported = "train m v1 failed: Connection reset." if lost else "The executors run Python 3.9, the driver 3.11."
     tasks = Failing(LostError(reported) if lost else TrainingError(reported))
-    with cluster.cluster(tasks, "m v1", Places(1, 1), (), lambda *_: None, None, False, MemoryTransport()) as on:
+    with cluster.cluster(tasks, "m v1", Places(1, 1), (), lambda *_: None, None, False, SocketTransport()) as on:
         on.start_shards(lambda task: None, 1)
         on.start_workers(lambda task: None, 1, "train m v1", False)
         with pytest.raises(TrainingError, match=reported) as raised:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import socket
 import threading
 
@@ -317,3 +318,7 @@ def test_a_driver_that_cannot_be_reached_is_an_error() -> None:
         contact = coordinator.contact
     with pytest.raises(TrainingError, match="Cannot connect to the coordinator of m v1"):
         Membership(contact, "shard", 0, 0)
+
+
+def test_the_transport_of_sockets_travels_to_tasks() -> None:
+    assert pickle.loads(pickle.dumps(SocketTransport())) == SocketTransport()

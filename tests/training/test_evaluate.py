@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import xpsql
-from tests.training.log import log, session, write  # noqa: F401  a fixture
+from tests.training.log import embedded, log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import LogReporter, SilentReporter
@@ -77,6 +77,7 @@ def test_windows_are_counted_over_splits_and_a_training_tells_if_none_is_reached
             assert text in explained.column(1).to_pylist()
 
 
+@embedded
 def test_a_window_scores_examples_before_they_are_learned_from(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "EVALUATE EVERY 29 BATCHES ON 1 BATCHES", more=", base_rate = 0.3")
     first = windows(session)[0]
@@ -119,6 +120,7 @@ def test_a_version_whose_condition_is_false_is_held_and_can_be_promoted(session:
     assert session.models.version("m").number == 2
 
 
+@embedded
 def test_a_version_that_is_ready_but_not_served_is_reported(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     session.reporter = LogReporter(reported := io.StringIO())
     following = (f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`", "SHRINK MODEL m WHERE updates < 2")
@@ -132,6 +134,7 @@ def test_a_version_that_is_ready_but_not_served_is_reported(session: xpsql.Sessi
     assert {v.number: v.manifest.parent for v in session.models.versions("m")} == {1: None, 2: 1, 3: 2, 4: 2, 5: 2}
 
 
+@embedded
 def test_continue_carries_the_gate_and_compares_with_the_version_served(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN logloss < previous.logloss - 5 OR auc > 2")
     assert session.models.version("m").number == 1  # there was nothing to be worse than
@@ -143,6 +146,7 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     assert session.models.version("m").number == 3
 
 
+@embedded
 def test_a_gate_compares_with_what_a_shrunk_version_was_made_of(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN auc > previous.auc")
     session.sql("SHRINK MODEL m WHERE updates < 2")
@@ -194,11 +198,13 @@ def test_a_gate_compares_with_the_version_that_is_served_when_it_is_judged(tmp_p
         assert judging.sql(text).arrow()["status"].to_pylist() == ["ready"]
 
 
+@embedded
 def test_a_gate_without_a_window_holds_the_version(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     with pytest.raises(TrainingError, match="auc is not known; no window of EVALUATE EVERY 1000 BATCHES ended"):
         train(session, path, "EVALUATE EVERY 1000 BATCHES ON 1 BATCHES RELEASE WHEN auc > 0.1")
 
 
+@embedded
 def test_release_without_evaluate_is_an_error(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     with pytest.raises(StatementError, match="RELEASE WHEN needs EVALUATE EVERY"):
         train(session, path, "RELEASE WHEN auc > 0.1")
@@ -207,6 +213,7 @@ def test_release_without_evaluate_is_an_error(session: xpsql.Session, path: Path
         session.sql(f"CONTINUE MODEL m RELEASE WHEN auc > 0.1 AS SELECT * FROM parquet.`{path}`")
 
 
+@embedded
 def test_release_by_gauc_without_groups_is_an_error(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     clauses = "EVALUATE EVERY 1 BATCHES ON 1 BATCHES RELEASE WHEN auc > 0 AND gauc > 0"
     with pytest.raises(StatementError, match=r"RELEASE WHEN names gauc, .* with GROUP\.") as raised:
@@ -216,6 +223,7 @@ def test_release_by_gauc_without_groups_is_an_error(session: xpsql.Session, path
     assert session.models.names() == []
 
 
+@embedded
 @pytest.mark.parametrize(
     ("training", "condition", "named"),
     [

@@ -11,7 +11,7 @@ from tests.training.forked import Training
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 
-MOMENTS = 50 if "XPSQL_CHAOS" in os.environ else 20
+MOMENTS = 50 if "XPSQL_CHAOS" in os.environ else 12
 SECONDS = 1.5
 STATEMENTS = [
     "TRAIN OR REPLACE MODEL m USING xftrl WITH (batch_size = 256) AS SELECT label, user, item, tags, price FROM parquet.`{}`",

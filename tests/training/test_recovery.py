@@ -123,72 +123,28 @@ def check_counts(rows: pa.Table, log: Path) -> None:
     assert {row["clicks_sum"] for row in slots} == {clicks}
 
 
-def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    options = "workers = 2, shards = 2, sync = 'ssp', slack = 2"
-    rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, (3000, (WORKERS, 1)))
-    check_counts(rows, log)
-    assert set(info["recoveries"].drop_null().to_pylist()) == {1}
-    assert info["recovery_seconds"].drop_null()[0].as_py() > 0
-    assert sum("Recovered after" in note for note in notes) == 1
-
-
-def test_shards_that_are_killed_begin_again_and_nothing_counts_twice(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kills = ((12000, (SHARDS, 1)), (24000, (SHARDS, 0)))
-    options = "workers = 2, shards = 2, checkpoint_seconds = 0.2"
-    rows, info, notes = train(tmp_path / "w", log, options, monkeypatch, *kills)
-    check_counts(rows, log)
-    assert any(note.startswith("Going on from checkpoint 000000-") for note in notes)
-    assert max(info["recoveries"].drop_null().to_pylist()) == 2
-
-
 @contextmanager
-def behind_proxies(monkeypatch: pytest.MonkeyPatch, whose: str) -> Iterator[dict[Address, Proxy]]:
-    """Give the proxies that stand before the shards of trainings, by the shards' addresses, in their order.
-
-    Args:
-        whose: what tells the addresses to those who go through proxies: "shards", everybody, or "_find", workers.
-    """
-    known = Coordinator.shards
+def behind_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Address, Proxy]]:
+    """Give the proxies that stand between workers and the shards of trainings, by the shards' addresses, in their order."""
     with ExitStack() as stack:
         proxies: dict[Address, Proxy] = {}
 
-        def through_proxies(coordinator: Coordinator) -> list[Address] | None:
-            addresses = known(coordinator)
-            for address in addresses or ():
+        def find(coordinator: Coordinator, _: object) -> ShardAddresses:
+            addresses = coordinator.shards() or ()
+            for address in addresses:
                 if address not in proxies:
                     proxies[address] = stack.enter_context(Proxy(address, delay_seconds=0.002, seed=3))
-            return None if addresses is None else [proxies[address].address for address in addresses]
+            return ShardAddresses(tuple(proxies[address].address for address in addresses))
 
-        def find(coordinator: Coordinator, _: object) -> ShardAddresses:
-            return ShardAddresses(tuple(through_proxies(coordinator) or ()))
-
-        monkeypatch.setattr(Coordinator, whose, {"shards": through_proxies, "_find": find}[whose])
+        monkeypatch.setattr(Coordinator, "_find", find)
         yield proxies
-
-
-def test_connections_that_are_cut_and_delayed_lose_nothing_and_nothing_counts_twice(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with behind_proxies(monkeypatch, "shards") as proxies:
-
-        def cut() -> None:
-            list(proxies.values())[-1].cut()
-
-        rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, (3000, cut), (9000, cut))
-    check_counts(rows, log)
-    assert max(info["recoveries"].drop_null().to_pylist()) >= 2
-    assert sum(proxy.cuts for proxy in proxies.values()) >= 4
 
 
 def test_pushes_that_a_dead_connection_delivers_late_count_once(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late, cutting = list[int](), list[threading.Thread]()
-    with behind_proxies(monkeypatch, "_find") as proxies:
+    with behind_proxies(monkeypatch) as proxies:
 
         def hold_and_cut(at_once: bool) -> None:
             proxy, deadline = list(proxies.values())[-1], time.monotonic() + 30
@@ -211,6 +167,7 @@ def test_pushes_that_a_dead_connection_delivers_late_count_once(
         rows, info, _ = train(tmp_path / "w", log, "workers = 2, shards = 2", monkeypatch, *plan)
     check_counts(rows, log)
     assert max(info["recoveries"].drop_null().to_pylist()) >= 2
+    assert sum(proxy.cuts for proxy in proxies.values()) >= 2
     assert all(late)
     assert len(late) == 2
 
@@ -221,6 +178,9 @@ def test_with_bsp_the_model_after_kills_is_the_one_without(log: Path, tmp_path: 
     expected, before, _ = train(tmp_path / "without", log, options, monkeypatch, clauses=clauses)
     found, after, notes = train(tmp_path / "with", log, options, monkeypatch, *kills, clauses=clauses)
     assert found.equals(expected)
+    check_counts(found, log)
+    assert max(after["recoveries"].drop_null().to_pylist()) == len(kills) == sum("Recovered after" in note for note in notes)
+    assert after["recovery_seconds"].drop_null()[0].as_py() > 0
     short = [key for key, measured in windows(before).items() if windows(after).get(key) != measured]
     assert len(short) <= 2 * len(kills)  # those that a checkpoint stood in, one of each worker
     assert all(key not in windows(after) or windows(after)[key][0] < windows(before)[key][0] for key in short)

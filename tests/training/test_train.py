@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.training.log import log, session, write
+from tests.training.log import embedded, log, session, write
 from xpsql.warehouse.trainings.progress import LEARNING, READING
 
 __all__ = ["session"]
@@ -86,6 +86,7 @@ def test_counts_are_the_occurrences_in_the_data_for_every_key(session: xpsql.Ses
     }
 
 
+@embedded
 def test_two_trainings_give_the_same_bytes(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(5_000), tmp_path / "log.parquet")
     for name in ("a", "b"):
@@ -111,7 +112,16 @@ def test_a_gang_of_workers_gives_the_same_bytes_each_time(session: xpsql.Session
     assert row_bytes(session, "a") == row_bytes(session, "b")
 
 
-@pytest.mark.parametrize("settings", ["workers = 3", "workers = 3, sync = 'ssp', slack = 1", "workers = 2, shards = 3"])
+@pytest.mark.parametrize(
+    ("engine", "settings"),
+    [
+        ("duckdb", "workers = 3"),
+        ("duckdb", "workers = 3, sync = 'ssp', slack = 1"),
+        ("duckdb", "workers = 2, shards = 3"),
+        ("spark", "workers = 2, shards = 3"),
+    ],
+    indirect=["engine"],
+)
 def test_free_workers_lose_nothing(session: xpsql.Session, tmp_path: Path, settings: str) -> None:
     path = write(log(6_000), tmp_path / "log.parquet", row_group_rows=500)
     session.sql(f"TRAIN MODEL one USING xftrl WITH (batch_size = 64) AS {TEXT.format(path).replace('ts, ', '')}")
@@ -122,6 +132,7 @@ def test_free_workers_lose_nothing(session: xpsql.Session, tmp_path: Path, setti
     }
 
 
+@embedded
 def test_any_number_of_shards_gives_the_same_weights(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(3_000), tmp_path / "log.parquet")
     for shards in (1, 3):
@@ -142,6 +153,7 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
     assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]
 
 
+@embedded
 @pytest.mark.parametrize("algorithm", ["xftrl", "fm"])
 @pytest.mark.parametrize("changed", ["USING {} (alpha = 1)", "OPERATORS (ftrl (beta = 5, l1 = 0.1, l2 = 10))"])
 def test_weights_stay_where_a_version_continues_with_other_options(
@@ -162,6 +174,7 @@ def test_weights_stay_where_a_version_continues_with_other_options(
         assert new[name] == pytest.approx(old[name], rel=1e-6, abs=1e-9)
 
 
+@embedded
 def test_options_that_another_optimizer_takes_the_place_of_are_not_handed_on(session: xpsql.Session, tmp_path: Path) -> None:
     query = TEXT.format(write(log(500), tmp_path / "log.parquet"))
     session.sql(f"TRAIN MODEL m USING xftrl (alpha = 0.3, intercept = false) IGNORE (ts) AS {query}")
@@ -174,7 +187,9 @@ def test_options_that_another_optimizer_takes_the_place_of_are_not_handed_on(ses
 UPPER = "label AS LABEL, user AS USER, price AS PRICE, tags AS TAGS"
 
 
-@pytest.mark.parametrize("columns", [UPPER, UPPER.replace("user", "lower(user)")])
+@pytest.mark.parametrize(
+    ("engine", "columns"), [("duckdb", UPPER.replace("user", "lower(user)")), ("spark", UPPER)], indirect=["engine"]
+)
 def test_a_version_continues_with_columns_in_other_case(session: xpsql.Session, tmp_path: Path, columns: str) -> None:
     days = [write(log(1_000, seed), tmp_path / f"{seed}.parquet") for seed in (1, 2)]
     query = "SELECT {} FROM parquet.`{}`"
@@ -189,6 +204,7 @@ def test_a_version_continues_with_columns_in_other_case(session: xpsql.Session, 
     assert (other.slots, other.roles, other.statistics) == (same.slots, same.roles, same.statistics)
 
 
+@embedded
 def test_a_version_continues_with_its_labels(session: xpsql.Session, tmp_path: Path) -> None:
     query = f"SELECT label, user, CAST(item > 9 AS INT) AS buy FROM parquet.`{write(log(500), tmp_path / 'log.parquet')}`"
     session.sql(f"TRAIN MODEL m USING xftrl LABEL label, buy AS {query}")
@@ -201,6 +217,7 @@ def test_a_version_continues_with_its_labels(session: xpsql.Session, tmp_path: P
     assert session.models.version("m").manifest.roles.labels == ("label", "buy")
 
 
+@embedded
 def test_a_version_continues_with_columns_that_were_ignored(session: xpsql.Session, tmp_path: Path) -> None:
     query = f"SELECT label, ts, user FROM parquet.`{write(log(500), tmp_path / 'log.parquet')}`"
     session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts) AS {query}")
@@ -210,6 +227,7 @@ def test_a_version_continues_with_columns_that_were_ignored(session: xpsql.Sessi
     assert (session.models.version("m").manifest.roles.ignore, session.models.version("m").manifest.roles.time) == ((), "ts")
 
 
+@embedded
 def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp_path: Path) -> None:
     users = pa.table({"label": np.arange(400) % 2, "user": np.arange(400)})
     query = ALL.format(write(users, tmp_path / "day.parquet"))
@@ -234,6 +252,7 @@ def test_expressions_and_filters_are_read_in_place_and_equal_the_staged_query(se
     }
 
 
+@embedded
 def test_a_weight_of_zero_teaches_nothing_and_two_teaches_as_two_examples_of_one_batch(
     session: xpsql.Session, tmp_path: Path
 ) -> None:
@@ -286,6 +305,7 @@ def test_what_is_exported_scores_elsewhere_as_the_documents_say(session: xpsql.S
         assert row["predicted_label"] == pytest.approx(1 / (1 + np.exp(-score)), abs=1e-6)
 
 
+@embedded
 def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     session.sql(
@@ -298,6 +318,7 @@ def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_p
     assert info["features"] == len(weights(session, "m"))
 
 
+@embedded
 @pytest.mark.parametrize(("settings", "stale"), [("workers = 1", False), ("workers = 3, sync = 'bsp', shards = 2", True)])
 def test_delay_compensation_changes_what_was_learned_from_old_weights_and_nothing_else(
     session: xpsql.Session, tmp_path: Path, settings: str, stale: bool
@@ -351,6 +372,7 @@ def test_training_info_tells_where_the_time_went_and_what_was_compiled(session: 
         assert again["compilations"] < info["compilations"]
 
 
+@embedded
 @pytest.mark.parametrize(("rows", "batch_size"), [(49_999, 64), (50_000, 256)])
 def test_a_short_log_is_learned_in_small_batches(session: xpsql.Session, tmp_path: Path, rows: int, batch_size: int) -> None:
     path = write(pa.table({"label": np.arange(rows) % 2, "x": np.arange(rows) % 7}), tmp_path / "log.parquet", rows)

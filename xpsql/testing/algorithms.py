@@ -203,17 +203,26 @@ def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
     Where the losses of examples depend on each other, values of an example that weighs nothing change no gradient.
     """
     inputs, others = trial.inputs(), np.arange(EXAMPLES) != 2
-    spoiled = inputs._replace(dense=inputs.dense.at[2].set(jnp.nan))
+    spoiled = inputs._replace(dense=with_row(inputs.dense, 2, np.nan))
     found, expected = (
         jax.tree.map(lambda values: values[others], trial.score(trial.parameters(), one, None)) for one in (spoiled, inputs)
     )
     assert_close(found, expected, "NaN in one example reached another")
     if trial.algorithm.learns.examples_meet:
-        weightless = inputs._replace(weight=inputs.weight.at[2].set(0))
-        other = weightless._replace(dense=weightless.dense.at[2].add(1.0), label=weightless.label.at[:, 2].set(1))
+        weightless = inputs._replace(weight=with_row(inputs.weight, 2, 0))
+        other = weightless._replace(
+            dense=with_row(inputs.dense, 2, np.asarray(inputs.dense)[2] + 1), label=with_row(inputs.label.T, 2, 1).T
+        )
         learned, again = (trial.learn(trial.parameters(), one, None) for one in (weightless, other))
         assert_close(again.gradients, learned.gradients, "an example without weight changed a gradient")
         assert_close(again.dense, learned.dense, "an example without weight changed a gradient")
+
+
+def with_row(array: Any, row: int, values: Any) -> Any:
+    """Return an array with other values in a row."""
+    changed = np.array(array)
+    changed[row] = values
+    return changed
 
 
 def only_the_rows_of_a_batch_learn(trial: AlgorithmTrial) -> None:
@@ -264,11 +273,10 @@ def it_runs_on_accelerators(trial: AlgorithmTrial) -> None:
     """Learning and scoring can be compiled for GPUs and TPUs: nothing of them is for CPUs alone."""
     given = (trial.parameters(), trial.inputs(), None)
     for what, step in (("learning", trial.learn), ("scoring", trial.score)):
-        for platform in ACCELERATORS:
-            try:
-                jax.export.export(jax.jit(step), platforms=[platform])(*given)  # refuses custom calls
-            except Exception as error:
-                raise AssertionError(f"{what} cannot be compiled for {platform}: {error}") from error
+        try:
+            jax.export.export(jax.jit(step), platforms=ACCELERATORS)(*given)  # refuses custom calls
+        except Exception as error:
+            raise AssertionError(f"{what} cannot be compiled for {' and '.join(ACCELERATORS)}: {error}") from error
 
 
 def errors_of_training(trial: AlgorithmTrial) -> list[float]:
@@ -279,22 +287,35 @@ def errors_of_training(trial: AlgorithmTrial) -> list[float]:
     chains = {spec.name: chain(algorithm.optimizer(spec)) for spec in algorithm.tables}
     rows = {name: jax_rows(one) for name, one in chains.items()}
     contexts = {spec.name: of_width(spec) for spec in algorithm.tables}
-    dense = {s.name: jnp.zeros(s.shape) if s.init is None else jnp.asarray(s.init(SEED)) for s in algorithm.dense}
     optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
-    state = optimizer.init(dense) if optimizer else None
-    present = (jnp.arange(ROWS) != ABSENT)[:, None]
-    errors = []
-    for _ in range(STEPS):
-        weights = {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
-        learned = trial.learn({**weights, **dense}, inputs, None)
-        labelled = algorithm.loss is not None  # what an algorithm without labels predicts is its loss
-        off = learned.predictions - inputs.label.T if labelled else learned.predictions[:, :1]
-        errors.append(float(jnp.abs(off).mean()))
+    present = (np.arange(ROWS) != ABSENT)[:, None]
+
+    @jax.jit
+    def begun() -> tuple[Parameters, Any]:
+        dense = {s.name: jnp.zeros(s.shape) if s.init is None else jnp.asarray(s.init(SEED)) for s in algorithm.dense}
+        return dense, optimizer.init(dense) if optimizer else None
+
+    @jax.jit
+    def pulled(rows: dict[str, Rows]) -> Parameters:
+        return {name: jnp.where(present, pull(chains[name], rows[name], contexts[name]), 0) for name in chains}
+
+    @jax.jit
+    def pushed(rows: dict[str, Rows], dense: Parameters, state: Any, learned: Learned) -> Any:
         for name, one in chains.items():
-            rows[name] = {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}
+            rows = {**rows, name: {**rows[name], **push(one, rows[name], learned.gradients[name], contexts[name])[0]}}
         if optimizer:
             steps, state = optimizer.update(learned.dense, state, dense)
             dense = {name: values + steps[name] for name, values in dense.items()}
+        return rows, dense, state
+
+    errors, labelled = [], algorithm.loss is not None  # what an algorithm without labels predicts is its loss
+    dense, state = begun()
+    for _ in range(STEPS):
+        learned = trial.learn({**pulled(rows), **dense}, inputs, None)
+        predicted = np.asarray(learned.predictions)
+        off = predicted - np.asarray(inputs.label).T if labelled else predicted[:, :1]
+        errors.append(float(np.abs(off).mean()))
+        rows, dense, state = pushed(rows, dense, state, learned)
     return errors
 
 
@@ -324,8 +345,8 @@ def jax_rows(chain: Operator) -> Rows:
 
 def of_width(spec: TableSpec) -> Context:
     """Return the context of a push to a table of this width, of rows that are up to date."""
-    still = jnp.zeros(ROWS)
-    return context(ROWS)._replace(pulled=jnp.zeros((ROWS, spec.dim)), age_seconds=still)
+    still, pulled = np.zeros(ROWS, np.float32), np.zeros((ROWS, spec.dim), np.float32)
+    return context(ROWS)._replace(pulled=jnp.asarray(pulled), age_seconds=jnp.asarray(still))
 
 
 ALGORITHM_CHECKS: tuple[Callable[[AlgorithmTrial], None], ...] = (

@@ -93,7 +93,7 @@ def new_rows(chain: Operator, keys: NDArray[np.uint32]) -> Arrays:
     columns = {name: column for name, column in chain.columns.items() if not column.transient}
     zeros: Arrays = {name: np.zeros(len(keys), np.uint32) for name in STATISTICS}
     starts = {
-        name: np.zeros((len(keys), c.dim), np.float32) if c.init is None else np.asarray(c.init(SEED, jnp.asarray(keys)))
+        name: np.zeros((len(keys), c.dim), np.float32) if c.init is None else np.asarray(jax.jit(partial(c.init, SEED))(keys))
         for name, c in columns.items()
     }
     return {**zeros, **starts}
@@ -101,9 +101,8 @@ def new_rows(chain: Operator, keys: NDArray[np.uint32]) -> Arrays:
 
 def context(size: int, valid: int | None = None) -> Context:
     """Return the context of a push of rows that occurred 1, 2, 3, 1, ... times, of differing staleness and age."""
-    index = jnp.arange(size, dtype=jnp.uint32)
-    pulled = jnp.cos(jnp.arange(DIM) + index[:, None].astype(jnp.float32)) / 10
-    return Context(
+    index: Any = np.arange(size, dtype=np.uint32)  # by NumPy, since JAX would compile a program for each operation
+    made = Context(
         valid=index < (size if valid is None else valid),
         keys=jnp.asarray(keys(size)),
         count=1 + index % 3,
@@ -111,15 +110,17 @@ def context(size: int, valid: int | None = None) -> Context:
         clicks=index % 2,
         updates=index + 2,
         staleness=index % 4,
-        pulled=pulled,
-        age_seconds=(index * 86_400).astype(jnp.float32),
-        idle_seconds=(index * 86_400).astype(jnp.float32),
+        pulled=(np.cos(np.arange(DIM) + index[:, None]) / 10).astype(np.float32),
+        age_seconds=(index * 86_400).astype(np.float32),
+        idle_seconds=(index * 86_400).astype(np.float32),
         new=index < 0,
         slot=index % 5,
         draw=jnp.asarray([SEED, 0, 1, 2], jnp.uint32),
-        base_rate=jnp.float32(0.3),
-        examples=jnp.float32(1000),
+        base_rate=jnp.asarray(0.3, jnp.float32),
+        examples=jnp.asarray(1000, jnp.float32),
     )
+    arrays: Context = jax.tree.map(jnp.asarray, made)
+    return arrays
 
 
 def as_numpy(rows: Rows) -> dict[str, NDArray[Any]]:
