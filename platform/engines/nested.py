@@ -18,9 +18,9 @@ from sqlglot import exp
 
 from ...warehouse.entries import Split
 from ..errors import StatementError
-from ..objects import metadata_of
 from .base import Bounds, Scan, Staged
 from .in_place import CLAUSES, bare
+from .parquet_files import metadata_of
 from .parquet_scan import ParquetScan, as_row_group
 from .repeats import repeated
 from .spark_sql.dialect import SparkSQL

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from ...warehouse.entries import RowGroup, Split
 from ..errors import DataError, NoTextError
-from ..objects import is_object, located, metadata_of, parquet_file, schema_of, stamp
+from ..objects import is_object, located, stamp
 from ..spark_types import is_category
 from .base import Bounds
+from .parquet_files import metadata_of, parquet_file, schema_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
@@ -143,8 +144,8 @@ class ParquetScan:
         categories = [] if project else [self.columns[name] for name in coded]
         metadata = metadata_of(split.path)
         stored = in_dictionaries(metadata.row_group(split.row_group), categories)
-        with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as file:
-            for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
+        with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as opened:
+            for batch in opened.batches(rows, split.row_group, needed):
                 table = pa.Table.from_batches([batch])
                 made = table if project is None else project(table)
                 yield made.select(columns).rename_columns(list(wanted))

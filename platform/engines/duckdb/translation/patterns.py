@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from ....errors import StatementError
 from ....udf.time_patterns import PIECES, reading_of
-from .calls import call, cast, filled, string
+from .calls import call, filled, string
+from .casts import concatenated
 
 WRITTEN = {
-    "y": "%Y",
     "yy": "%y",
-    "yyy": "%Y",
     "yyyy": "%Y",
     **dict.fromkeys("ML", "%-m"),
     **{2 * letter: "%m" for letter in "ML"},
@@ -38,24 +38,43 @@ WRITTEN = {
     "SSS": "%g",
     "SSSSSS": "%f",
     "a": "%p",
-    "G": "AD",
+    **dict.fromkeys(("G", "GG", "GGG"), "AD"),
+    "GGGG": "Anno Domini",
     # The zone of a session is UTC.
     **{"X" * count: "Z" for count in range(1, 6)},
     "x": "+00",
-    "xx": "+0000",
-    "xxx": "+00:00",
+    **dict.fromkeys(("xx", "xxxx"), "+0000"),
+    **dict.fromkeys(("xxx", "xxxxx"), "+00:00"),
     **{"Z" * count: "+0000" for count in range(1, 4)},
     "ZZZZ": "GMT",
     "ZZZZZ": "Z",
-    "VV": "UTC",
+    **dict.fromkeys(("VV", "v"), "UTC"),
     **{"z" * count: "UTC" for count in range(1, 4)},
-    "zzzz": "Coordinated Universal Time",
+    **dict.fromkeys(("zzzz", "vvvv"), "Coordinated Universal Time"),
     "O": "GMT",
     "OOOO": "GMT",
 }
 FIXED = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 SHAPES = {"yyyy": "[0-9]{4}", "HH": "([01][0-9]|2[0-3])", "mm": "[0-5][0-9]", "ss": "[0-5][0-9]"}
-NANOSECONDS = "%n"
+QUARTER, MJD = "CAST(quarter(:t) AS VARCHAR)", "CAST(CAST(:t AS DATE) - DATE '1858-11-17' AS VARCHAR)"
+OF_24, OF_12 = "CASE WHEN hour(:t) = 0 THEN '24' ELSE CAST(hour(:t) AS VARCHAR) END", "CAST(hour(:t) % 12 AS VARCHAR)"
+COMPUTED = {
+    "y": "CAST(year(:t) AS VARCHAR)",
+    **{"y" * count: f"lpad(CAST(year(:t) AS VARCHAR), {count}, '0')" for count in (3, 5, 6)},
+    "DD": "lpad(CAST(dayofyear(:t) AS VARCHAR), greatest(2, length(CAST(dayofyear(:t) AS VARCHAR))), '0')",
+    "F": "CAST((day(:t) - 1) % 7 + 1 AS VARCHAR)",
+    "k": OF_24,
+    "kk": f"lpad({OF_24}, 2, '0')",
+    "K": OF_12,
+    "KK": f"lpad({OF_12}, 2, '0')",
+    **{"g" * count: f"lpad({MJD}, greatest({count}, length({MJD})), '0')" for count in range(1, 7)},
+    **dict.fromkeys("Qq", QUARTER),
+    **dict.fromkeys(("QQ", "qq"), f"'0' || {QUARTER}"),
+    **dict.fromkeys(("QQQ", "qqq"), f"'Q' || {QUARTER}"),
+    **dict.fromkeys(("QQQQ", "qqqq"), "['1st', '2nd', '3rd', '4th'][quarter(:t)] || ' quarter'"),
+    **{"S" * count: f"left(strftime(CAST(:t AS TIMESTAMP), '%n'), {count})" for count in range(1, 10) if count not in (3, 6)},
+}
+"""What DuckDB has no code of, as expressions of the moment."""
 
 
 def formatted(moment: exp.Expr, pattern: str) -> exp.Expr:
@@ -67,21 +86,15 @@ def formatted(moment: exp.Expr, pattern: str) -> exp.Expr:
     parts: list[exp.Expr] = []
     codes = ""
     for found in PIECES.finditer(pattern):
-        text = found.group()
-        if found[2] == "S" and text not in WRITTEN and len(text) <= 9:
-            digits = call(
-                "left", call("strftime", cast(moment.copy(), "TIMESTAMP"), string(NANOSECONDS)), exp.Literal.number(len(text))
-            )
-            parts += [*([call("strftime", moment.copy(), string(codes))] if codes else []), digits]
+        if found[2] is not None and found.group() in COMPUTED:
+            value = filled(COMPUTED[found.group()], t=moment)
+            parts += [*([call("strftime", moment.copy(), string(codes))] if codes else []), exp.Paren(this=value)]
             codes = ""
         else:
             codes += code_of(found, pattern)
     if codes or not parts:
         parts.append(call("strftime", moment.copy(), string(codes)))
-    made = parts[0]
-    for part in parts[1:]:
-        made = exp.DPipe(this=made, expression=part)
-    return exp.Paren(this=made) if len(parts) > 1 else made
+    return concatenated(*parts) if len(parts) > 1 else parts[0]
 
 
 def code_of(found: re.Match[str], pattern: str) -> str:
@@ -90,7 +103,7 @@ def code_of(found: re.Match[str], pattern: str) -> str:
     if found[1] is not None or found[2] is None:
         return "" if text in "[]" else literal_of(found).replace("%", "%%")
     if text not in WRITTEN:
-        raise unknown(pattern, text, WRITTEN)
+        raise unknown(pattern, text, [*WRITTEN, *COMPUTED])
     return WRITTEN[text]
 
 
@@ -100,7 +113,7 @@ def literal_of(found: re.Match[str]) -> str:
     return text if found[1] is None else "'" if text == "''" else found[1].replace("''", "'")
 
 
-def unknown(pattern: str, text: str, valid: dict[str, str]) -> StatementError:
+def unknown(pattern: str, text: str, valid: Sequence[str]) -> StatementError:
     return StatementError(f"The pattern {pattern!r} has {text!r}, which is not available. Valid: {', '.join(valid)}.")
 
 
