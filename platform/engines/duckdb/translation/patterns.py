@@ -56,23 +56,22 @@ WRITTEN = {
 }
 FIXED = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 SHAPES = {"yyyy": "[0-9]{4}", "HH": "([01][0-9]|2[0-3])", "mm": "[0-5][0-9]", "ss": "[0-5][0-9]"}
-QUARTER, MJD = "CAST(quarter(:t) AS VARCHAR)", "CAST(CAST(:t AS DATE) - DATE '1858-11-17' AS VARCHAR)"
-OF_24, OF_12 = "CASE WHEN hour(:t) = 0 THEN '24' ELSE CAST(hour(:t) AS VARCHAR) END", "CAST(hour(:t) % 12 AS VARCHAR)"
+NUMBERS = {
+    "F": "(day(:t) - 1) % 7 + 1",
+    "K": "hour(:t) % 12",
+    "k": "CASE WHEN hour(:t) = 0 THEN 24 ELSE hour(:t) END",
+    "D": "dayofyear(:t)",
+    "Q": "quarter(:t)",
+    "q": "quarter(:t)",
+    "g": "CAST(:t AS DATE) - DATE '1858-11-17'",
+    "y": "year(:t)",
+}
+DIGITS = {"F": (1,), "K": (1, 2), "k": (1, 2), "D": (2,), "Q": (1, 2), "q": (1, 2), "g": range(1, 7), "y": (1, 3, 5, 6)}
 COMPUTED = {
-    "y": "CAST(year(:t) AS VARCHAR)",
-    **{"y" * count: f"lpad(CAST(year(:t) AS VARCHAR), {count}, '0')" for count in (3, 5, 6)},
-    "DD": "lpad(CAST(dayofyear(:t) AS VARCHAR), greatest(2, length(CAST(dayofyear(:t) AS VARCHAR))), '0')",
-    "F": "CAST((day(:t) - 1) % 7 + 1 AS VARCHAR)",
-    "k": OF_24,
-    "kk": f"lpad({OF_24}, 2, '0')",
-    "K": OF_12,
-    "KK": f"lpad({OF_12}, 2, '0')",
-    **{"g" * count: f"lpad({MJD}, greatest({count}, length({MJD})), '0')" for count in range(1, 7)},
-    **dict.fromkeys("Qq", QUARTER),
-    **dict.fromkeys(("QQ", "qq"), f"'0' || {QUARTER}"),
-    **dict.fromkeys(("QQQ", "qqq"), f"'Q' || {QUARTER}"),
+    **{letter * n: f"printf('%0{n}d', {NUMBERS[letter]})" for letter, counts in DIGITS.items() for n in counts},
+    **dict.fromkeys(("QQQ", "qqq"), "printf('Q%d', quarter(:t))"),
     **dict.fromkeys(("QQQQ", "qqqq"), "['1st', '2nd', '3rd', '4th'][quarter(:t)] || ' quarter'"),
-    **{"S" * count: f"left(strftime(CAST(:t AS TIMESTAMP), '%n'), {count})" for count in range(1, 10) if count not in (3, 6)},
+    **{"S" * n: f"left(strftime(CAST(:t AS TIMESTAMP), '%n'), {n})" for n in range(1, 10) if n not in (3, 6)},
 }
 """What DuckDB has no code of, as expressions of the moment."""
 
@@ -125,7 +124,7 @@ def parsed(text: exp.Expr, pattern: str) -> exp.Expr:
     """
     if reading_of(pattern) is None:
         raise StatementError(
-            f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, H, h, m, s, S, a, X, Z, VV."
+            f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, D, H, h, k, K, m, s, S, a, X, Z, VV."
         )
     ours = filled("make_timestamptz(xpsql_pattern_micros(:t, :p))", t=text, p=string(pattern))
     pieces = list(PIECES.finditer(pattern))
