@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+MOST_COUNTED = 1 << 25
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 ELEMENT = 2  # names below a column of arrays, where its elements are: `a.list.element`
 
@@ -69,9 +70,9 @@ class ParquetScan:
         return self.project is None
 
     @property
-    def columnar(self) -> bool:
-        """Whether a column is read without the others: as Parquet stores them."""
-        return True
+    def most_counted(self) -> int:
+        """Many: a column is read without the others."""
+        return MOST_COUNTED
 
     def splits(self) -> list[Split]:
         """List the row groups of the files that may have rows of the result."""

@@ -102,8 +102,8 @@ class TakenRows:
         return self.scan.exact and not self.drops
 
     @property
-    def columnar(self) -> bool:
-        return self.scan.columnar
+    def most_counted(self) -> int:
+        return self.scan.most_counted
 
     def splits(self) -> list[Split]:
         """List the splits of the scan."""
