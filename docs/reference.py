@@ -64,10 +64,11 @@ The embedded engine reads what Spark reads, with the same values, but for these:
 while `escape` is another character are refused, since that file was written with `escape '"'`; so are a line break in a quoted
 value without `multiLine`, files of bzip2, other encodings, and folders of one table that name their columns in other letters.
 A number in a JSON column of texts is the text that CAST gives it (`1e7` and `10000000.0` are `1.0E7`), in files, `from_json`,
-streams and requests alike; Spark's reader of JSON files keeps it as it is written. `window` takes no slide and is NULL of NULL,
+streams and requests alike; Spark's reader of JSON files keeps it as it is written. windows that overlap, as of
+`window(time, '10 minutes', '5 minutes')`, are not called for in WHERE: filter them in a SELECT around it,
 `convert_timezone` gives a TIMESTAMP, and the difference of two dates is an interval that can be compared, cast to INT, and
-asked for its DAY, but has no text and goes into no table. Patterns of times take y, M, L, d, D, H, h, m, s, S, a, G, X, x, Z,
-z, O and VV; those that are read also k and K, those that are written also E.
+asked for its DAY, but has no text and goes into no table. Patterns of times take y, M, L, d, D, H, h, k, K, m, s, S, a,
+G, g, X, x, Z, z, O, v and VV; those that are written also E, F, Q and q, and those that are read no names of zones (zzzz).
 """
 
 CLAUSE_TAIL = """\

@@ -52,6 +52,7 @@ class Fact(NamedTuple):
 
 
 BATCHES = Fact("batches", "an algorithm that learns batch by batch")
+COUNTED = Fact("counted", "an algorithm that learns batch by batch, or an operator that counts features so")
 COMMON = Fact("common", "an algorithm that computes once what rows have in common")
 ARRAYS = Fact("arrays", "an array or map among the slots")
 NUMBERS = Fact("numbers", "a continuous slot")

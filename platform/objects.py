@@ -6,18 +6,15 @@ GOOGLE_APPLICATION_CREDENTIALS; AZURE_CLIENT_ID.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from .errors import ModelError
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
     from pyarrow.fs import FileSystem
 
 SCHEMES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss")
@@ -75,36 +72,6 @@ def stamp(path: str) -> Stamp:
     if not info.is_file:
         raise FileNotFoundError(2, "no such object", path)
     return Stamp(info.size, info.mtime_ns)
-
-
-@contextmanager
-def parquet_file(path: str, **how: Any) -> Iterator[pq.ParquetFile]:
-    """Open a Parquet file; what is near each other in it is asked of a store at once.
-
-    Raises:
-        OSError: it cannot be opened.
-    """
-    import pyarrow.parquet as pq
-
-    if not is_object(path):
-        with pq.ParquetFile(path, memory_map=True, **how) as file:
-            yield file
-        return
-    files, key = located(path)
-    with files.open_input_file(key) as source, pq.ParquetFile(source, pre_buffer=True, **how) as file:
-        yield file
-
-
-def metadata_of(path: str) -> pq.FileMetaData:
-    """Return the metadata of a Parquet file."""
-    with parquet_file(path) as file:
-        return file.metadata
-
-
-def schema_of(path: str) -> pa.Schema:
-    """Return the columns of a Parquet file."""
-    with parquet_file(path) as file:
-        return file.schema_arrow
 
 
 def below(uri: str) -> list[str]:

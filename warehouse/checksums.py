@@ -7,6 +7,7 @@ reader gets only checked bytes, and reads only the blocks that it needs where bl
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -210,6 +211,14 @@ def checksum(content: bytes | memoryview) -> str:
     import xxhash  # a library, which few statements need
 
     return xxhash.xxh3_128_hexdigest(content)
+
+
+def checksum_of(path: Path) -> str:
+    """Return the checksum of all bytes of a file, read piece by piece."""
+    import xxhash
+
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
 
 
 def matches(content: bytes | memoryview, written: str) -> bool:

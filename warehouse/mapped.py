@@ -81,8 +81,19 @@ def content_of(file: BinaryIO, size: int, advices: Sequence[str] = ()) -> Bytes:
         if len(content) != size:
             raise OSError("it was cut off while it was read")
         return np.frombuffer(content, np.uint8)
+    return np.frombuffer(memoryview(mapping_of(file, size, advices)), np.uint8)
+
+
+def mapping_of(file: BinaryIO, size: int, advices: Sequence[str] = ()) -> Mapping:
+    """Return the mapping of an open file, which outlives it; see content_of.
+
+    Raises:
+        OSError: it is empty, or cannot be mapped.
+    """
+    if not size:
+        raise OSError("it is empty")
     known = [getattr(mmap, advice) for advice in advices if hasattr(mmap, advice)]
-    return np.frombuffer(memoryview(Mapping(file.fileno(), size, known)), np.uint8)
+    return Mapping(file.fileno(), size, known)
 
 
 def check_size(size: int, blocks: Sequence[Block]) -> None:

@@ -43,7 +43,7 @@ class Scan(Protocol):
         staged: the query's rows were materialized first, and are deleted with the statement.
         bounded: all splits are known before the first is read; a stream's are not.
         exact: a split gives as many rows as it declares; where a filter is evaluated on the way it may give fewer.
-        columnar: a column is read without the others, so that rows can be counted at little cost.
+        most_counted: rows, before filters, up to which those that filters leave are counted one by one: about a second's.
     """
 
     @property
@@ -59,7 +59,7 @@ class Scan(Protocol):
     def exact(self) -> bool: ...
 
     @property
-    def columnar(self) -> bool: ...
+    def most_counted(self) -> int: ...
 
     def splits(self) -> list[Split]:
         """List the splits, in order of learning.

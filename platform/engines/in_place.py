@@ -8,8 +8,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from ..errors import Position, StatementError
-from ..objects import schema_of
 from ..spark_types import is_known
+from .parquet_files import schema_of
 
 CLAUSES = ("expressions", "from_", "where", "kind", "hint")
 

@@ -18,9 +18,9 @@ from sqlglot import exp
 
 from ...warehouse.entries import Split
 from ..errors import StatementError
-from ..objects import metadata_of
 from .base import Bounds, Scan, Staged
 from .in_place import CLAUSES, bare
+from .parquet_files import metadata_of
 from .parquet_scan import ParquetScan, as_row_group
 from .repeats import repeated
 from .spark_sql.dialect import SparkSQL
@@ -29,6 +29,7 @@ from .spark_sql.parsing import parse_query
 ELEMENTS = "xpsql_elements"
 GENERATORS = ("inline", "explode", "posexplode")
 POSITION, WHOLE = -2, -1
+MOST_COUNTED = 1 << 22
 
 
 class Unnesting(NamedTuple):
@@ -61,7 +62,11 @@ class NestedScan:
     staged: bool = False
     bounded: bool = True
     exact: bool = False
-    columnar: bool = False
+
+    @property
+    def most_counted(self) -> int:
+        """Fewer: arrays are read as wholes."""
+        return MOST_COUNTED
 
     def splits(self) -> list[Split]:
         """List the row groups, each with as many rows as its longest array column has elements."""

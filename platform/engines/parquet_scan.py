@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from ...warehouse.entries import RowGroup, Split
 from ..errors import DataError, NoTextError
-from ..objects import is_object, located, metadata_of, parquet_file, schema_of, stamp
+from ..objects import is_object, located, stamp
 from ..spark_types import is_category
 from .base import Bounds
+from .parquet_files import metadata_of, parquet_file, schema_of
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
+MOST_COUNTED = 1 << 25
 CODED = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
 ELEMENT = 2  # names below a column of arrays, where its elements are: `a.list.element`
 
@@ -68,9 +70,9 @@ class ParquetScan:
         return self.project is None
 
     @property
-    def columnar(self) -> bool:
-        """Whether a column is read without the others: as Parquet stores them."""
-        return True
+    def most_counted(self) -> int:
+        """Many: a column is read without the others."""
+        return MOST_COUNTED
 
     def splits(self) -> list[Split]:
         """List the row groups of the files that may have rows of the result."""
@@ -143,8 +145,8 @@ class ParquetScan:
         categories = [] if project else [self.columns[name] for name in coded]
         metadata = metadata_of(split.path)
         stored = in_dictionaries(metadata.row_group(split.row_group), categories)
-        with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as file:
-            for batch in file.iter_batches(rows, row_groups=[split.row_group], columns=needed, use_threads=pa.cpu_count() > 1):
+        with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as opened:
+            for batch in opened.batches(rows, split.row_group, needed):
                 table = pa.Table.from_batches([batch])
                 made = table if project is None else project(table)
                 yield made.select(columns).rename_columns(list(wanted))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...warehouse.checksums import NUM_SLICES, Block, FileEntry, VersionFile, checksum
+from ...warehouse.checksums import NUM_SLICES, Block, FileEntry, VersionFile, checksum_of
 from ...warehouse.durable import make_folder, storing
 from ...warehouse.mapped import Bytes, cut_off, verified
 from ..errors import ModelError
@@ -81,7 +81,7 @@ def keys_of(users: pa.Array) -> NDArray[np.uint64]:
 
 def sums_of(folder: Path) -> dict[str, str]:
     """Return the checksums of an image's files."""
-    return {name: checksum(np.memmap(folder / name, np.uint8, "r").data) for name in (USERS, EVENTS)}
+    return {name: checksum_of(folder / name) for name in (USERS, EVENTS)}
 
 
 class HistoryImage:

@@ -183,7 +183,7 @@ def write_rows(path: Path, layout: RowsLayout, keys: Keys, place: NDArray[np.int
         OSError: it cannot be written.
     """
     with tempfile.TemporaryFile(dir=path.parent) as laid, path.open("wb") as file:
-        laid.truncate(layout.size)
+        os.posix_fallocate(laid.fileno(), 0, layout.size)  # where the disk is full, an error here and no SIGBUS below
         with mmap.mmap(laid.fileno(), 0) as mapped:
             memory = np.frombuffer(mapped, np.uint8)
             lay(memory, layout, keys, place, fill)

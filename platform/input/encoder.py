@@ -132,7 +132,7 @@ class Encoder:
         if self._items is None:
             return augment
         columns = self._columns.only(augment.item)
-        chunk = encode(self._items.rows(columns.inputs), columns, with_labels=False)
+        chunk = self._items.using(lambda items: encode(items.rows(columns.inputs), columns, with_labels=False))
         return replace(augment, catalogue=Catalogue(chunk, columns.layout))
 
     def batches(

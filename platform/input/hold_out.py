@@ -64,8 +64,8 @@ class HeldOut:
         return HeldOut(self.scan, self.share, self.numbers, self.rows, self.last, not self.held)
 
     @property
-    def columnar(self) -> bool:
-        return self.scan.columnar
+    def most_counted(self) -> int:
+        return self.scan.most_counted
 
     @property
     def num_rows(self) -> int:

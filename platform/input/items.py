@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...warehouse.durable import creating
-from ...warehouse.mapped import Identity
+from ...warehouse.mapped import Bytes, Identity, content_of, cut_off
 from ..errors import DataError, StatementError, Subject, suggestion
 from ..ps.keys import feature_keys
 from ..spark_types import is_category, spark_type
@@ -23,18 +24,25 @@ DISTINCT = 4
 """A column of texts is kept as a dictionary where so many items have one on average."""
 
 Places = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class ItemRows:
     """Items, one a row, whose first column tells them apart.
 
     Args:
-        table: as `write_items` writes it.
+        content: the file that `write_items` writes.
+
+    Raises:
+        ArrowException: it is damaged.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
-        keys = feature_keys("", table.column(0).combine_chunks())
+    def __init__(self, content: Bytes) -> None:
+        self.content = content
+        table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+        table.validate(full=True)
+        self.table: pa.Table = pa.table(list(map(with_own_texts, table.columns)), names=table.column_names)
+        keys = feature_keys("", self.table.column(0).combine_chunks())
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
 
@@ -46,6 +54,15 @@ class ItemRows:
         at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         found: Places = np.where(self._keys[at] == wanted, self._order[at], -1)
         return found
+
+    def taken(self, names: Sequence[str], places: Places) -> dict[str, pa.ChunkedArray]:
+        """Return columns of some items, by name in lower case."""
+        return {name.lower(): self.table.column(name).take(pa.array(places)) for name in names}
+
+    def rows(self, wanted: Sequence[str]) -> pa.Table:
+        """Return columns of all items, under the names that a model gives them."""
+        own = {name.lower(): name for name in self.table.column_names}
+        return self.table.select([own[name.lower()] for name in wanted]).rename_columns(list(wanted))
 
 
 @dataclass(frozen=True)
@@ -66,22 +83,20 @@ class ItemFile:
         name: str = self.schema.names[0]
         return name
 
-    @property
-    def loaded(self) -> ItemRows:
-        """The items, mapped into memory once in a process.
+    def using(self, use: Callable[[ItemRows], T]) -> T:
+        """Return what is made of the items, which stay in memory, mapped where they are large.
 
         Raises:
-            DataError: the file is gone or damaged.
+            DataError: the file is gone, damaged, or cut off meanwhile.
         """
         try:
-            return items_in(self.path, Identity.of(Path(self.path).stat()))
+            items = items_in(self.path, Identity.of(Path(self.path).stat()))
+            made = use(items)
+            if cut_off(items.content):
+                raise OSError("it was cut off while it was read")
+            return made
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"The items in {self.path} cannot be read: {error}. Train again.") from error
-
-    def rows(self, wanted: Sequence[str]) -> pa.Table:
-        """Return columns of all items, under the names that a model gives them."""
-        own = {name.lower(): name for name in self.schema.names}
-        return self.loaded.table.select([own[name.lower()] for name in wanted]).rename_columns(list(wanted))
 
 
 @functools.lru_cache(maxsize=2)
@@ -91,7 +106,8 @@ def items_in(path: str, written: Identity) -> ItemRows:
     Args:
         written: which file it was, and of when.
     """
-    return ItemRows(pa.ipc.open_file(pa.memory_map(path)).read_all())
+    with Path(path).open("rb", buffering=0) as file:
+        return ItemRows(content_of(file, written.size))
 
 
 def check_schema(log: pa.Schema, items: pa.Schema) -> None:
@@ -160,6 +176,17 @@ def write_items(items: pa.Table, folder: Path) -> ItemFile:
         with pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     return ItemFile(items.schema, str(path.absolute()))
+
+
+def with_own_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose dictionaries are in memory of their own, as what is taken of it goes on to refer to them."""
+    if not pa.types.is_dictionary(column.type):
+        return column
+    made = [
+        pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.take(pa.array(np.arange(len(chunk.dictionary)))))
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(made, column.type)
 
 
 def coded(column: pa.ChunkedArray) -> pa.Array:

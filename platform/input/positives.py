@@ -102,8 +102,8 @@ class TakenRows:
         return self.scan.exact and not self.drops
 
     @property
-    def columnar(self) -> bool:
-        return self.scan.columnar
+    def most_counted(self) -> int:
+        return self.scan.most_counted
 
     def splits(self) -> list[Split]:
         """List the splits of the scan."""
@@ -128,12 +128,12 @@ class TakenRows:
     def lacking(self, splits: Sequence[Split]) -> Lacking:
         """Return how many rows there are of items that ITEMS lacks, which takes a pass over the column of items."""
         assert self.items is not None
-        count, one, known = 0, None, self.items.loaded
+        count, one, places = 0, None, self.items.using(lambda items: items.places)
         taken = replace(self, items=None)
         for split in splits:
             for table in taken.read(split, [self.items.item], CHUNK_ROWS):
                 column = table.column(0)
-                unknown = known.places(column) < 0
+                unknown = places(column) < 0
                 if unknown.any():
                     one = column[int(np.argmax(unknown))].as_py() if not count else one
                     count += int(unknown.sum())
@@ -166,15 +166,13 @@ class TakenRows:
             table = table.filter(pa.array(positive(table.column(read[self.label.lower()]), self.label, where)))
         columns = {name: table.column(own) for name, own in read.items()}
         if self.items is not None:
-            known = self.items.loaded
-            places = known.places(columns[self.items.item.lower()])
+            known = columns[self.items.item.lower()]
+            places = self.items.using(lambda items: items.places(known))
             if not (there := places >= 0).all():
                 places, mask = places[there], pa.array(there)
                 columns = {name: column.filter(mask) for name, column in columns.items()}
-            asked = {name.lower() for name in wanted} - columns.keys()
-            for field, column in zip(self.items.schema, known.table.columns, strict=True):
-                if field.name.lower() in asked:
-                    columns[field.name.lower()] = column.take(pa.array(places))
+            asked = [name for name in self.items.schema.names if name.lower() in {n.lower() for n in wanted} - columns.keys()]
+            columns |= self.items.using(lambda items: items.taken(asked, places))
         return pa.table([columns[name.lower()] for name in wanted], names=list(wanted))
 
 

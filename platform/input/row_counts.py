@@ -15,8 +15,6 @@ from ..errors import StatementError
 from .hold_out import HeldOut
 from .splits import CHUNK_ROWS, is_empty
 
-MOST_COUNTED = 1 << 25
-"""Rows, before filters, that are counted one by one: about a second."""
 SAMPLED_SPLITS, SAMPLED_ROWS = 16, 1 << 13
 
 
@@ -42,8 +40,8 @@ class RowCounts(NamedTuple):
 def counted(scan: Scan, splits: Sequence[Split], column: str) -> tuple[list[Split], RowCounts]:
     """Return those of some splits of a scan that give rows, and how many they give.
 
-    Rows that filters leave are counted by reading one column, where a column is read without the others; where there are too
-    many for that, the beginnings of some splits tell the share of rows that is left.
+    Rows that filters leave are counted by reading one column; where that takes long, the beginnings of some splits tell the
+    share of rows that is left.
 
     Args:
         column: of the result, which is read.
@@ -63,7 +61,7 @@ def _counted(scan: Scan, splits: Sequence[Split], column: str) -> tuple[list[Spl
     declared = tuple(split.rows for split in splits)
     if scan.exact:
         return splits, RowCounts(declared, True)
-    if not scan.columnar or sum(declared) > MOST_COUNTED:
+    if sum(declared) > scan.most_counted:
         return sampled(scan, splits, column)
     begun = time.perf_counter()
     rows = count(scan, splits, column)

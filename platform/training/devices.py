@@ -98,9 +98,6 @@ def check_device(plan: Plan, algorithm: Algorithm, lives: bool, tasks: Tasks | N
     if place is None:
         return
     subject = ROWS_ON if place.device != GPU else DEVICE
-    if not algorithm.serves:
-        message = f"{subject} is for algorithms that learn batch by batch, and {name} learns otherwise. Leave it out."
-        raise StatementError(message, subject=subject)
     if tasks is not None:
         raise StatementError(
             f"{subject} is for trainings in one process, and this one runs on {tasks.words.engine}. Leave it out, or train on "

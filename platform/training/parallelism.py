@@ -140,7 +140,7 @@ def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places
         alone = batch_size(plan.settings, sum(rows), 1, large=True, least=1)
         return Sizes(alone, passes, Places(0, plan.settings.workers or 1))
     if not algorithm.serves:
-        return Sizes(plan.settings.batch_size or WHOLE_ROWS, passes, places)
+        return Sizes(WHOLE_ROWS, passes, places)
     size = batch_size(plan.settings, sum(rows), places.workers, algorithm.sizing.large_batches, algorithm.sizing.least_batch)
     return Sizes(size, passes, places)
 

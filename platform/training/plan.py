@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ..dependent import BATCHES, COMMON, when
+from ..dependent import BATCHES, COMMON, COUNTED, when
 from ..errors import Subject
 from ..input.roles import Roles
 from ..input.streams.base import StreamQuery
@@ -42,6 +42,7 @@ class Settings:
         "more than four workers the rows that four of them would have count",
         minimum=1,
         maximum=1 << 20,
+        facts=(COUNTED,),
     )
     passes: int | None = option(
         None,
@@ -120,12 +121,14 @@ class Settings:
         "where an algorithm that learns batch by batch computes its steps: 'gpu' on the first GPU that JAX sees, in this "
         "process, by default with one worker; auto is the CPU",
         choices=("auto", "cpu", "gpu"),
+        facts=(BATCHES,),
     )
     rows_on: str = option(
         "host",
         "where rows live: in this machine's memory, or, with one worker and one shard, in the device's, and those that find no "
         "room there in this machine's",
         choices=("host", "device"),
+        facts=(BATCHES,),
     )
     checkpoint_path: str | None = option(
         None,

@@ -6,7 +6,7 @@ import dataclasses
 
 from ...algorithms.base import Algorithm
 from ...warehouse.manifest import Manifest
-from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, NUMBERS, check_facts
+from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, COUNTED, NUMBERS, check_facts
 from ..errors import StatementError, Subject
 from ..input.columns import Columns
 from ..options import as_tuple
@@ -94,6 +94,7 @@ def check_given(plan: Plan, algorithm: Algorithm, columns: Columns, parent: Mani
     layout = columns.layout
     so = {
         BATCHES: algorithm.serves,
+        COUNTED: algorithm.serves or bool(columns.offered),
         COMMON: algorithm.traits.compact,
         ARRAYS: bool(layout.bags),
         NUMBERS: bool(columns.continuous or layout.vectors),

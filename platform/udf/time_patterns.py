@@ -49,7 +49,9 @@ NUMBERS = {
 READ: Mapping[str, tuple[str, str]] = {
     "y": ("year", r"[0-9]{1,9}"),
     "yy": ("short_year", TWO),
-    **{"y" * count: ("year", rf"[0-9]{{{count}}}|\+[0-9]{{{count + 1},9}}") for count in range(3, 7)},
+    "yyy": ("year", "[0-9]{3,9}"),
+    **{"y" * count: ("year", rf"[0-9]{{{count}}}|\+[0-9]{{{count + 1},9}}") for count in range(4, 7)},
+    **{"g" * count: ("julian", rf"[0-9]{{{count},9}}") for count in range(1, 7)},
     **{letter: (field, NUMBER) for letter, field in NUMBERS.items()},
     **{2 * letter: (field, TWO) for letter, field in NUMBERS.items()},
     **dict.fromkeys(("MMM", "LLL"), ("month_name", SHORT_MONTH)),
@@ -58,7 +60,8 @@ READ: Mapping[str, tuple[str, str]] = {
     "DD": ("day_of_year", r"[0-9]{2,3}"),
     "DDD": ("day_of_year", r"[0-9]{3}"),
     "a": ("half", "AM|PM"),
-    "G": ("era", "AD|BC"),
+    **dict.fromkeys(("G", "GG", "GGG"), ("era", "AD|BC")),
+    "GGGG": ("era", "Anno Domini|Before Christ"),
     **{"S" * count: ("fraction", rf"[0-9]{{1,{count}}}") for count in range(1, 10)},
     "X": ("offset", rf"Z|[+\-]{TWO}(?:{TWO})?"),
     "XX": ("offset", rf"Z|[+\-]{TWO}{TWO}"),
@@ -66,11 +69,17 @@ READ: Mapping[str, tuple[str, str]] = {
     "x": ("offset", rf"[+\-]{TWO}(?:{TWO})?"),
     "xx": ("offset", rf"[+\-]{TWO}{TWO}"),
     "xxx": ("offset", rf"[+\-]{TWO}:{TWO}"),
-    **dict.fromkeys(("Z", "ZZ", "ZZZ", "xx"), ("offset", rf"[+\-]{TWO}{TWO}")),
+    "xxxx": ("offset", rf"[+\-]{TWO}{TWO}(?:{TWO})?"),
+    "xxxxx": ("offset", rf"[+\-]{TWO}:{TWO}(?::{TWO})?"),
+    "XXXX": ("offset", rf"Z|[+\-]{TWO}{TWO}(?:{TWO})?"),
+    "XXXXX": ("offset", rf"Z|[+\-]{TWO}:{TWO}(?::{TWO})?"),
+    **dict.fromkeys(("Z", "ZZ", "ZZZ"), ("offset", rf"[+\-]{TWO}{TWO}")),
     "ZZZZZ": ("offset", rf"Z|[+\-]{TWO}:{TWO}"),
     "O": ("offset", rf"GMT(?:[+\-]{NUMBER}(?::{TWO})?)?"),
-    **dict.fromkeys(("VV", "z", "zz", "zzz"), ("offset", ZONE)),
+    **dict.fromkeys(("OOOO", "ZZZZ"), ("offset", rf"GMT(?:[+\-]{TWO}:{TWO})?")),
+    **dict.fromkeys(("VV", "v", "z", "zz", "zzz"), ("offset", ZONE)),
 }
+JULIAN = -40_587  # the first day of modified Julian days, in days since 1970
 RANGES = {
     "month": (1, 12),
     "hour": (0, 23),
@@ -141,12 +150,14 @@ def micros_by(text: str, pattern: str) -> int | None:
 def day_of(values: Mapping[str, str], numbers: Mapping[str, int]) -> int | None:
     """Return the date of fields, in days since 1970."""
     year = 2000 + numbers["short_year"] if "short_year" in numbers else numbers.get("year", 1970)
-    if values.get("era", "AD").upper() == "BC":
+    if values.get("era", "AD").upper() in ("BC", "BEFORE CHRIST"):
         year = 1 - year
     if "day_of_year" in numbers:
         first = civil(year, 1, 1)
         leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
         return None if first is None or not 1 <= numbers["day_of_year"] <= 365 + leap else first + numbers["day_of_year"] - 1
+    if "julian" in numbers:
+        return numbers["julian"] + JULIAN
     month = numbers.get("month", 1)
     if "month_name" in values:
         month = 1 + [name[:3].lower() for name in MONTHS].index(values["month_name"][:3].lower())
@@ -157,7 +168,7 @@ def hour_of(values: Mapping[str, str], numbers: Mapping[str, int]) -> int:
     if "hour" in numbers or "hour_24" in numbers:
         return numbers.get("hour", numbers.get("hour_24", 0)) % 24
     hour = numbers.get("hour_11", numbers.get("hour_12", 0)) % 12
-    return hour + 12 if values.get("half", "AM").upper() == "PM" and ("hour_11" in numbers or "hour_12" in numbers) else hour
+    return hour + 12 if values.get("half", "AM").upper() == "PM" else hour
 
 
 def by_pattern(columns: Sequence[pa.Array]) -> pa.Array:

@@ -103,7 +103,8 @@ def test_a_model_of_nested_rows_is_that_of_flat_ones(log: str, tmp_path: Path, a
     arrays = "" if algorithm.startswith("xgboost") else "clicked, "
     query = f"SELECT user, age, {arrays}inline(shown) AS (item, position, click) FROM {log} WHERE age > 0"
     validate = "VALIDATE ON 0.2" if arrays else ""
-    text = f"TRAIN MODEL {{}} USING {algorithm} LABEL click {validate} WITH (batch_size = 64, workers = 1{{}}) AS {{}}"
+    settings = "batch_size = 64, workers = 1" if arrays else "workers = 1"
+    text = f"TRAIN MODEL {{}} USING {algorithm} LABEL click {validate} WITH ({settings}{{}}) AS {{}}"
     with xpsql.connect(tmp_path, "duckdb", SilentReporter()) as session:
         session.sql(f"CREATE TABLE flat AS {query} AND shown IS NOT NULL")
         session.sql(text.format("grouped", "", query))

@@ -12,11 +12,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+import xpsql
 from tests.fuzz.native import codecs
 from tests.fuzz.targets import of_histories
 from tests.ps.test_remote_client import LocalClient, new_shard, pushed, random_keys
 from tests.serving.conftest import ROW
+from tests.training.log import log, write
+from tests.training.test_resume import interrupted
 from xpsql.platform.images.layout import RowColumn, in_memory, placed
+from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.moments import no_moments
 from xpsql.platform.ps.service import PULL, PUSH, Pull, shard_handlers
 from xpsql.platform.ps.transport.wire import Status, pack
@@ -24,7 +28,6 @@ from xpsql.warehouse.storage import Storage
 from xpsql.warehouse.trainings.checkpoint_files import write_records
 
 CORPUS = Path(__file__).parent / "corpus"
-FORMATS = Path(__file__).parents[1] / "warehouse" / "formats"
 STATEMENTS = """\
 TRAIN OR REPLACE MODEL m USING xftrl (alpha = 0.1) OPERATORS (admit (min_count = 3)) LABEL y AS SELECT * FROM t
 CONTINUE MODEL m AS SELECT y, CAST(x AS STRING) AS x FROM parquet.`a/b` WHERE x IN (1, 2, -3)
@@ -47,14 +50,22 @@ def image(dim: int) -> bytes:
     return (5).to_bytes(8, "little") + in_memory(layout, keys, place, lambda place, rows: rows.__setitem__(place, 1)).tobytes()
 
 
+def trainings(folder: Path) -> tuple[Path, Path]:
+    """Return the folders of a version whose training was interrupted, and of one of pairs of features."""
+    rows = write(log(4_000), folder / "log.parquet")
+    settings = "batch_size = 64, passes = 2, checkpoint_seconds = 0.02"
+    interrupted(folder, f"TRAIN MODEL m USING xftrl IGNORE (ts) WITH ({settings}) AS SELECT * FROM parquet.`{rows}`")
+    with xpsql.connect(folder, reporter=SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL pairs USING xftrl CROSS (user * item) AS SELECT label, user, item FROM parquet.`{rows}`")
+    return folder / "models" / "m" / "v1", folder / "models" / "pairs" / "v1"
+
+
 def main() -> None:
     keys = random_keys(3, 1)
     push = pushed(LocalClient([new_shard()]), keys, 2)._replace(moments=no_moments(3))
     names = [handler.call.name for handler in shard_handlers(new_shard())]
     outgoing = pack(Status.REQUEST, PULL.kind, 1, PULL.request, Pull(keys, 64, True))
     pushing = pack(Status.REQUEST, PUSH.kind, 2, PUSH.request, push)
-    stopped = FORMATS / "3" / "warehouse" / "models" / "stopped" / "v1"
-    (point,) = (path for path in (stopped / "checkpoints").iterdir() if path.is_dir())
     arrow = io.BytesIO()
     words = pa.array([[("w1", 2.0)]], pa.map_(pa.string(), pa.float32()))
     given = {name: value for name, value in ROW.items() if name != "mobile"}
@@ -65,8 +76,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_records(Storage(folder), "rows", 4, [np.frombuffer(b"abcd" * 3, np.uint8).reshape(3, 4)])
         rows = (Path(folder) / "rows").read_bytes()
-    pairs, progress = stopped.parents[1] / "pairs" / "v1", b'\0{"pass": 1}\n{"pass": 2, "examples": 3}\n'
-    states = {name: (point / name).read_bytes() for name in ("shard-0000.state", "driver.state")}
+    progress = b'\0{"pass": 1}\n{"pass": 2, "examples": 3}\n'
+    with tempfile.TemporaryDirectory() as folder:
+        stopped, pairs = trainings(Path(folder))
+        point = min(path for path in (stopped / "checkpoints").iterdir() if path.is_dir())
+        states = {name: (point / name).read_bytes() for name in ("shard-0000.state", "driver.state")}
+        manifests = [(version / "manifest.json").read_bytes() for version in (stopped, pairs)]
+        checkpoint = (point / "manifest.json").read_bytes()
     declared = list(codecs())
     tensors = [
         {"name": "ad", "shape": [1, 1], "datatype": "INT64", "data": [3]},
@@ -100,11 +116,11 @@ def main() -> None:
             *(bytes([number, 0, 0]) for number in range(len(names))),
         ],
         "manifests": [
-            (stopped / "manifest.json").read_bytes(),
-            (pairs / "manifest.json").read_bytes() + progress,
+            manifests[0],
+            manifests[1] + progress,
         ],
         "checkpoints": [
-            b"\0" + (point / "manifest.json").read_bytes(),
+            b"\0" + checkpoint,
             *(bytes([1 + n]) + content[4:6] + content[12:] for n, content in enumerate(states.values())),
             b"\x03" + rows,
         ],

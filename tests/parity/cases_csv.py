@@ -82,6 +82,9 @@ CSV: dict[str, Case] = {
     "lines of white space": Case("csv", {"a.csv": "a,b,c\n1,2\n   \n\t\n\n5,,6\n"}, HEADER),
     "empty lines of one column": Case("csv", {"a.csv": "a\n1\n\n2\n\n"}, HEADER),
     "a quoted nothing in one column": Case("csv", {"a.csv": 'a\n1\n""\n2\n'}, {**HEADER, "nullValue": "x"}),
+    "a line of three million characters": Case(
+        "csv", {"a.csv": f"a,b\n1,{'x' * 3_000_000}\n2,y\n"}, HEADER, query="SELECT a, length(b) AS n FROM v ORDER BY a"
+    ),
     "carriage returns": Case("csv", {"a.csv": 'a,b\r\n1,"x"\r\n2,y\r\n'}, HEADER),
     "line feeds with and without carriage returns": Case("csv", {"a.csv": "a,b\r\n1,x\n2,y\r\n3,z\n"}, HEADER),
     "carriage returns alone": Case("csv", {"a.csv": "a,b\n1,x\n2,y\r3,z\n"}, HEADER),

@@ -34,6 +34,12 @@ FOLDERS: dict[str, Case] = {
     "columns of folders in their order, JSON": Case("json", {"zone=eu/brand=acme/a.json": '{"z": 1, "a": 2}\n'}),
     "columns that files have, too": Case("parquet", {"b=9/a=1/a.parquet": pa.table({"a": [5], "id": [1]})}),
     "columns that the statement names": Case("parquet", {"b=9/a=1/a.parquet": ROW}, columns="id BIGINT, b STRING, a INT"),
+    "columns that only some files have": Case(
+        "parquet",
+        {"a.parquet": pa.table({"id": [1]}), "b.parquet": pa.table({"id": [2], "x": [1.5]})},
+        {"mergeSchema": "true"},
+        query="SELECT * FROM v ORDER BY id",
+    ),
     "lines in folders": Case(
         "csv",
         {"k=1/a.csv": 'a,b\n1,"x" y\n', "k=2/a.csv": "a,b\n#\n\n2,z\n"},

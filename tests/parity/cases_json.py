@@ -26,6 +26,7 @@ JSON: dict[str, Case] = {
         for kind in KINDS
     },
     "usual objects": Case("json", {"a.json": USUAL}, columns="u STRING, n INT, x DOUBLE, t TIMESTAMP, w ARRAY<STRING>"),
+    "usual objects with small integers": Case("json", {"a.json": USUAL}, columns="u STRING, n TINYINT, x DOUBLE"),
     "usual objects whose types are found": Case("json", {"a.json": USUAL}),
     "numbers and texts in one column": Case("json", {"a.json": '{"v": 1}\n{"v": "x"}\n{"v": 1.5}\n{"v": true}\n'}),
     "keys that repeat": Case("json", {"a.json": '{"u": "x", "u": "y", "n": 1}\n{"u": "z"}\n'}, columns="u STRING, n INT"),

@@ -1287,3 +1287,76 @@ from_json('{"a":1,"a":2}', 'a INT')
 from_json('{"a":{"b":1.50,"c":[1e7]}}', 'a STRUCT<b: STRING, c: ARRAY<STRING>>')
 SELECT json_tuple('{"a b": 1, "c.d": 1e7, "e": 1.50}', 'a b', 'c.d', 'e')
 SELECT try_avg(l) AS a, try_avg(m) AS b, try_sum(i) AS c, try_sum(m) AS d, try_sum(d) AS e, try_sum(DISTINCT i) AS f FROM sample
+-- patterns of times that DuckDB has no code of
+date_format(ts, 'y yyy yyyyy yyyyyy')
+date_format(ts, 'Q QQ QQQ QQQQ q qq qqq qqqq')
+date_format(ts, 'k kk K KK h hh H HH')
+date_format(ts, 'D DD DDD F g gg gggggg')
+date_format(ts, 'G GG GGG GGGG v vvvv xxxx xxxxx')
+date_format(TIMESTAMP'2024-01-01 00:00:00', 'y yyy yyyyy Q QQQQ k kk K KK D DD DDD F')
+date_format(TIMESTAMP'0999-03-07 11:59:59', 'y yy yyy yyyy yyyyy k kk K KK D DD DDD F')
+date_format(dt, 'QQQ yyyy')
+from_unixtime(i, 'kk:mm QQQ')
+date_format(ts, 'QQQQQ')
+date_format(ts, 'DDDD')
+date_format(ts, 'kkk')
+date_format(ts, 'KKK')
+date_format(ts, 'FF')
+date_format(ts, 'yyyyyyy')
+date_format(ts, 'GGGGG')
+date_format(ts, 'vv')
+date_format(ts, 'aa')
+date_format(ts, 'Y')
+date_format(ts, 'w')
+date_format(ts, 'e')
+date_format(ts, 'c')
+date_format(ts, 'n')
+date_format(ts, 'N')
+date_format(ts, 'A')
+date_format(ts, 'B')
+date_format(ts, 'p')
+to_timestamp('2013 3', 'yyyy Q')
+to_timestamp('2013-01-01 3', 'yyyy-MM-dd F')
+to_timestamp('2013-01-01 Sat', 'yyyy-MM-dd E')
+to_timestamp('2013-01-01 24', 'yyyy-MM-dd kk')
+to_timestamp('2013-01-01 00 PM', 'yyyy-MM-dd KK a')
+to_timestamp('02013-01-01', 'yyyyy-MM-dd')
+to_date('2013 060', 'yyyy DDD')
+to_date('2013 60', 'yyyy DD')
+-- windows that overlap, and rows without a time
+SELECT window(ts, '10 minutes') AS w FROM sample ORDER BY w
+SELECT id, window(ts, '10 minutes', '5 minutes') FROM sample ORDER BY id, 2
+SELECT id, window(ts, '10 minutes', '4 minutes').start AS s, window(ts, '10 minutes', '4 minutes').end AS e FROM sample ORDER BY id, s
+SELECT window(ts, '10 minutes', '5 minutes', '2 minutes').start AS s, count(*) AS n FROM sample GROUP BY window(ts, '10 minutes', '5 minutes', '2 minutes') ORDER BY s
+SELECT window(ts, '10 minutes', '5 minutes', '-2 minutes').start AS s FROM sample ORDER BY id, s
+SELECT window(ts, '10 minutes', '10 minutes', '3 minutes') AS w FROM sample ORDER BY id
+SELECT window(dt, '2 days', '1 day') AS w FROM sample ORDER BY id, w
+SELECT window.start AS s, count(*) AS n FROM sample GROUP BY window(ts, '10 minutes') ORDER BY window.start
+SELECT window, count(*) AS n FROM sample GROUP BY window(ts, '10 minutes', '5 minutes') HAVING window.start > TIMESTAMP'2000-01-01' ORDER BY window
+SELECT id, window(ts, '10 minutes', '5 minutes') AS w, explode(array(1, 2)) AS x FROM sample ORDER BY id, w, x
+SELECT id, count(*) OVER (PARTITION BY window(ts, '10 minutes', '5 minutes')) AS n FROM sample ORDER BY id, n
+SELECT s.id, window(s.ts, '10 minutes', '5 minutes').start AS w FROM sample AS s JOIN sample AS t ON s.id = t.id ORDER BY s.id, w
+SELECT *, window(ts, '10 minutes', '5 minutes') AS w FROM (SELECT id, ts FROM sample) ORDER BY id, w
+SELECT window(ts, '10 minutes', '5 minutes') AS a, window(ts, '20 minutes') AS b FROM sample
+SELECT window(ts, '5 minutes', '10 minutes') AS w FROM sample
+SELECT window(ts, '10 minutes', '5 minutes', '5 minutes') AS w FROM sample
+SELECT window(ts, '1 month', '1 day') AS w FROM sample
+SELECT window(ts, '0 minutes') AS w FROM sample
+-- patterns by which times are read
+SELECT to_timestamp('PM', 'a') AS v
+SELECT to_timestamp('56535', 'gg') AS v
+SELECT to_timestamp('056535', 'gggggg') AS v
+SELECT to_timestamp('UTC', 'v') AS v
+SELECT to_timestamp('+0000', 'xxxx') AS v
+SELECT to_timestamp('+00:00', 'xxxxx') AS v
+SELECT to_timestamp('2013', 'yyy') AS v
+SELECT to_timestamp('AD', 'GG') AS v
+SELECT to_timestamp('Anno Domini', 'GGGG') AS v
+SELECT to_timestamp('GMT', 'OOOO') AS v
+SELECT to_timestamp('Z', 'XXXX') AS v
+SELECT to_timestamp('Z', 'XXXXX') AS v
+SELECT to_timestamp('GMT', 'ZZZZ') AS v
+-- parts of times that no line above asks for
+extract(dow_iso FROM dt)
+extract(yearofweek FROM dt)
+extract(day FROM dt - DATE'2013-01-01')

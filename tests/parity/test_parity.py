@@ -86,6 +86,14 @@ def test_a_function_outside_the_table_is_refused_by_name(
         run(connection, text)
 
 
+def test_windows_that_overlap_in_a_filter_are_refused_with_the_remedy(connection: duckdb.DuckDBPyConnection) -> None:
+    windows, late = "window(ts, '10 minutes', '5 minutes')", "TIMESTAMP'2000-01-01'"
+    with pytest.raises(StatementError, match=r"Filter them in a SELECT around it.*line 1, column 29"):
+        run(connection, f"SELECT id FROM sample WHERE {windows}.start > {late}")
+    around = f"SELECT id FROM (SELECT id, {windows} AS w FROM sample) WHERE w.start > {late}"
+    assert run(connection, f"{around} ORDER BY id")["id"].to_pylist() == [1, 1, 3, 3], "as Spark gives both"
+
+
 def test_hints_change_nothing(connection: duckdb.DuckDBPyConnection) -> None:
     assert run(connection, "SELECT /*+ BROADCAST(sample) */ count(*) AS n FROM sample").to_pylist() == [{"n": 5}]
 

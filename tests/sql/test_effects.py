@@ -163,6 +163,7 @@ def test_options_without_effect_that_a_version_hands_on_are_kept_and_those_of_th
 
 FACTS = {
     "batches": ("owlqn", "xgboost"),
+    "counted": ("owlqn", "xgboost"),
     "common": ("owlqn", "xgboost", "xsvd"),
     "arrays": ("xftrl", "logistic_regression", "linear_regression", "svm", "owlqn", "fm", "ffm", "xnn"),
     "numbers": ("xnn", "xgboost"),

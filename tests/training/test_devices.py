@@ -97,7 +97,7 @@ def test_what_a_device_cannot_do_is_refused(settings: dict[str, Any], lives: boo
 
 
 def test_an_algorithm_that_learns_all_rows_at_once_has_no_use_for_a_device(tmp_path: Path) -> None:
-    refused = pytest.raises(StatementError, match="is for algorithms that learn batch by batch, and owlqn learns otherwise")
+    refused = pytest.raises(StatementError, match="rows_on has no effect without an algorithm that learns batch by batch")
     with xpsql.connect(tmp_path, "duckdb", SilentReporter()) as session, refused:
         session.sql("TRAIN MODEL m USING owlqn WITH (rows_on = 'device') AS SELECT id % 2 AS label, id AS a FROM range(9)")
 

@@ -76,7 +76,7 @@ def query(path: Path) -> str:
 
 
 def train(session: Session, path: Path, algorithm: str, options: str) -> None:
-    session.sql(f"TRAIN MODEL m USING {algorithm} WITH (batch_size = 100, encrypt = true, {options}) AS {query(path)}")
+    session.sql(f"TRAIN MODEL m USING {algorithm} WITH (encrypt = true, {options}) AS {query(path)}")
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
-        ("xftrl", "workers = 1, shards = 2"),
-        ("xftrl", "workers = 2, shards = 2, sync = 'bsp', passes = 3, checkpoint_seconds = 0.01"),
+        ("xftrl", "batch_size = 100, workers = 1, shards = 2"),
+        ("xftrl", "batch_size = 100, workers = 2, shards = 2, sync = 'bsp', passes = 3, checkpoint_seconds = 0.01"),
         ("owlqn", "workers = 2"),
     ],
 )

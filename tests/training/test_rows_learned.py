@@ -11,7 +11,7 @@ import pytest
 
 import xpsql
 from tests.training.log import log, session, write
-from xpsql.platform.input import row_counts
+from xpsql.platform.engines import nested, parquet_scan
 
 __all__ = ["session"]
 
@@ -97,10 +97,27 @@ def test_windows_are_as_many_as_the_rows_that_are_learned_make(session: xpsql.Se
 def test_too_many_rows_to_count_are_judged_by_a_sample(
     session: xpsql.Session, days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_counts, "MOST_COUNTED", 1000)
+    monkeypatch.setattr(parquet_scan, "MOST_COUNTED", 1000)
     found = explained(session, f"{days} WHERE item <= 3")["estimated rows"]
     counted = session.sql(f"SELECT count(*) AS n FROM {days} WHERE item <= 3").fetchall()[0][0]
     assert int(found.split()[0]) == pytest.approx(counted, rel=0.02)
     assert found.endswith("(about: by the share that filters leave of a sample)")
     with pytest.raises(xpsql.StatementError, match="The query returns no rows"):
         explained(session, f"{days} WHERE user = 'u5x'")
+
+
+def test_rows_of_arrays_that_a_filter_leaves_are_counted_and_told_as_a_sample_where_there_are_too_many(
+    session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = [[{"item": f"i{k % 5}", "label": k % 2} for k in range(request % 7)] for request in range(3_000)]
+    table = pa.table({"user": np.arange(3_000).astype("U"), "age": np.arange(3_000) // 100, "shown": shown})
+    path = write(table, tmp_path / "requests.parquet", 500)
+    query = f"(SELECT user, inline(shown) AS (item, label) FROM parquet.`{path}` WHERE age BETWEEN 7 AND 9)"
+    counted = session.sql(f"SELECT count(*) AS n FROM {query}").fetchall()[0][0]
+    text = f"EXPLAIN TRAIN MODEL none USING xftrl LABEL label AS SELECT * FROM {query}"
+    found = dict(session.sql(text.replace("SELECT * FROM (", "")[:-1]).fetchall())
+    assert found["input"].startswith("nested rows")
+    assert found["estimated rows"].startswith(f"{counted} (counted in ")
+    monkeypatch.setattr(nested, "MOST_COUNTED", 100)
+    found = dict(session.sql(text.replace("SELECT * FROM (", "")[:-1]).fetchall())
+    assert found["estimated rows"].endswith("(about: by the share that filters leave of a sample)")

@@ -80,6 +80,8 @@ def plain(node: exp.Expr, relations: Collection[str]) -> exp.Expr:
     """Return what a node of an expression, whose parts are done, is printed as; empty parentheses are to be put around it."""
     if isinstance(node, exp.Literal) and node.is_string and not isinstance(node.parent, exp.Interval):
         return exp.Var(this=node.this)
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "window":
+        return exp.Var(this="window")
     if isinstance(node, exp.Star) and isinstance(node.parent, exp.Anonymous):
         return exp.Literal.number(1)
     if isinstance(node, exp.Column):

@@ -75,9 +75,9 @@ class SegmentScan:
         return self.reading.exact
 
     @property
-    def columnar(self) -> bool:
-        """Whether a column is read without the others: messages are decoded as wholes."""
-        return False
+    def most_counted(self) -> int:
+        """None: messages come once, and are decoded as wholes."""
+        return 0
 
     def splits(self) -> list[Split]:
         """List the splits that have rows."""

@@ -109,8 +109,8 @@ class ComputedRows:
         return self.scan.exact
 
     @property
-    def columnar(self) -> bool:
-        return self.scan.columnar
+    def most_counted(self) -> int:
+        return self.scan.most_counted
 
     def splits(self) -> list[Split]:
         """List the splits of the scan."""

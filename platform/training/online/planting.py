@@ -112,8 +112,9 @@ def items_of(prepared: Prepared, search: TreeSearch, first: bool, most: int | No
         if most is not None and rows >= most:
             break
     items = None if prepared.taking is None else prepared.taking.items
-    if items is not None and {name.lower() for name in columns.only(named).inputs} <= {n.lower() for n in items.schema.names}:
-        found.add(encode(items.rows(columns.only(named).inputs), columns.only(named), with_labels=False), lines)
+    own = columns.only(named)
+    if items is not None and {name.lower() for name in own.inputs} <= {name.lower() for name in items.schema.names}:
+        items.using(lambda items: found.add(encode(items.rows(own.inputs), own, with_labels=False), lines))
     return found.keys, found.categories, found.vectors() if history is not None else None
 
 

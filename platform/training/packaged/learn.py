@@ -41,7 +41,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
     examples, before = PackageExamples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
     numbers = numbered(examples.features, before, most := learner_of(prepared).categories)
     tell_cut(examples.features, numbers, most, prepared, monitor)
-    model, found = examples.learn(numbers, cores(), None)
+    model, found = examples.learn(numbers, prepared.plan.settings.workers or cores(), None)
     return kept(prepared, draft, monitor, examples.features, examples.kept, numbers, model, [found])
 
 

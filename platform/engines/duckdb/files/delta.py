@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from ....errors import NotAvailableError, Position, StatementError
 from ....local import local_path
-from ....objects import is_object, schema_of
+from ....objects import is_object
 from ....system import needing
+from ...parquet_files import schema_of
 from .memory import MemorySource
 
 if TYPE_CHECKING:

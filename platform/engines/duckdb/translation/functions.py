@@ -27,6 +27,7 @@ from .macros import SPARK_MACROS
 from .ordering import sorted_array
 from .rounding import ceil_floor, rounding
 from .times import TIMES
+from .windows import WINDOW, window
 
 if TYPE_CHECKING:
     from duckdb.sqltypes import DuckDBPyType
@@ -280,6 +281,7 @@ def random(of: SparkCall) -> exp.Expr:
 
 SPECIAL: dict[str, Maker] = {
     **TIMES,
+    WINDOW: window,
     **ARITHMETIC,
     "url_encode": url_encode,
     "url_decode": url_decode,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sqlglot import exp
 
 from ....errors import StatementError
 from ....udf.time_patterns import PIECES, reading_of
-from .calls import call, cast, filled, string
+from .calls import call, filled, string
+from .casts import concatenated
 
 WRITTEN = {
-    "y": "%Y",
     "yy": "%y",
-    "yyy": "%Y",
     "yyyy": "%Y",
     **dict.fromkeys("ML", "%-m"),
     **{2 * letter: "%m" for letter in "ML"},
@@ -38,24 +38,42 @@ WRITTEN = {
     "SSS": "%g",
     "SSSSSS": "%f",
     "a": "%p",
-    "G": "AD",
+    **dict.fromkeys(("G", "GG", "GGG"), "AD"),
+    "GGGG": "Anno Domini",
     # The zone of a session is UTC.
     **{"X" * count: "Z" for count in range(1, 6)},
     "x": "+00",
-    "xx": "+0000",
-    "xxx": "+00:00",
+    **dict.fromkeys(("xx", "xxxx"), "+0000"),
+    **dict.fromkeys(("xxx", "xxxxx"), "+00:00"),
     **{"Z" * count: "+0000" for count in range(1, 4)},
     "ZZZZ": "GMT",
     "ZZZZZ": "Z",
-    "VV": "UTC",
+    **dict.fromkeys(("VV", "v"), "UTC"),
     **{"z" * count: "UTC" for count in range(1, 4)},
-    "zzzz": "Coordinated Universal Time",
+    **dict.fromkeys(("zzzz", "vvvv"), "Coordinated Universal Time"),
     "O": "GMT",
     "OOOO": "GMT",
 }
 FIXED = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 SHAPES = {"yyyy": "[0-9]{4}", "HH": "([01][0-9]|2[0-3])", "mm": "[0-5][0-9]", "ss": "[0-5][0-9]"}
-NANOSECONDS = "%n"
+NUMBERS = {
+    "F": "(day(:t) - 1) % 7 + 1",
+    "K": "hour(:t) % 12",
+    "k": "CASE WHEN hour(:t) = 0 THEN 24 ELSE hour(:t) END",
+    "D": "dayofyear(:t)",
+    "Q": "quarter(:t)",
+    "q": "quarter(:t)",
+    "g": "CAST(:t AS DATE) - DATE '1858-11-17'",
+    "y": "year(:t)",
+}
+DIGITS = {"F": (1,), "K": (1, 2), "k": (1, 2), "D": (2,), "Q": (1, 2), "q": (1, 2), "g": range(1, 7), "y": (1, 3, 5, 6)}
+COMPUTED = {
+    **{letter * n: f"printf('%0{n}d', {NUMBERS[letter]})" for letter, counts in DIGITS.items() for n in counts},
+    **dict.fromkeys(("QQQ", "qqq"), "printf('Q%d', quarter(:t))"),
+    **dict.fromkeys(("QQQQ", "qqqq"), "['1st', '2nd', '3rd', '4th'][quarter(:t)] || ' quarter'"),
+    **{"S" * n: f"left(strftime(CAST(:t AS TIMESTAMP), '%n'), {n})" for n in range(1, 10) if n not in (3, 6)},
+}
+"""What DuckDB has no code of, as expressions of the moment."""
 
 
 def formatted(moment: exp.Expr, pattern: str) -> exp.Expr:
@@ -67,21 +85,15 @@ def formatted(moment: exp.Expr, pattern: str) -> exp.Expr:
     parts: list[exp.Expr] = []
     codes = ""
     for found in PIECES.finditer(pattern):
-        text = found.group()
-        if found[2] == "S" and text not in WRITTEN and len(text) <= 9:
-            digits = call(
-                "left", call("strftime", cast(moment.copy(), "TIMESTAMP"), string(NANOSECONDS)), exp.Literal.number(len(text))
-            )
-            parts += [*([call("strftime", moment.copy(), string(codes))] if codes else []), digits]
+        if found[2] is not None and found.group() in COMPUTED:
+            value = filled(COMPUTED[found.group()], t=moment)
+            parts += [*([call("strftime", moment.copy(), string(codes))] if codes else []), exp.Paren(this=value)]
             codes = ""
         else:
             codes += code_of(found, pattern)
     if codes or not parts:
         parts.append(call("strftime", moment.copy(), string(codes)))
-    made = parts[0]
-    for part in parts[1:]:
-        made = exp.DPipe(this=made, expression=part)
-    return exp.Paren(this=made) if len(parts) > 1 else made
+    return concatenated(*parts) if len(parts) > 1 else parts[0]
 
 
 def code_of(found: re.Match[str], pattern: str) -> str:
@@ -90,7 +102,7 @@ def code_of(found: re.Match[str], pattern: str) -> str:
     if found[1] is not None or found[2] is None:
         return "" if text in "[]" else literal_of(found).replace("%", "%%")
     if text not in WRITTEN:
-        raise unknown(pattern, text, WRITTEN)
+        raise unknown(pattern, text, [*WRITTEN, *COMPUTED])
     return WRITTEN[text]
 
 
@@ -100,7 +112,7 @@ def literal_of(found: re.Match[str]) -> str:
     return text if found[1] is None else "'" if text == "''" else found[1].replace("''", "'")
 
 
-def unknown(pattern: str, text: str, valid: dict[str, str]) -> StatementError:
+def unknown(pattern: str, text: str, valid: Sequence[str]) -> StatementError:
     return StatementError(f"The pattern {pattern!r} has {text!r}, which is not available. Valid: {', '.join(valid)}.")
 
 
@@ -112,7 +124,7 @@ def parsed(text: exp.Expr, pattern: str) -> exp.Expr:
     """
     if reading_of(pattern) is None:
         raise StatementError(
-            f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, H, h, m, s, S, a, X, Z, VV."
+            f"The pattern {pattern!r} has letters by which no text is read. Use y, M, d, D, H, h, k, K, m, s, S, a, X, Z, VV."
         )
     ours = filled("make_timestamptz(xpsql_pattern_micros(:t, :p))", t=text, p=string(pattern))
     pieces = list(PIECES.finditer(pattern))

@@ -22,6 +22,7 @@ from .lambdas import HIGHER_ORDER
 from .pivots import prepare_pivot
 from .rules import RULES
 from .typer import WRITTEN, Typer
+from .windows import place_windows
 
 FIRST = ("with_", "from_", "joins", "laterals")
 
@@ -43,6 +44,7 @@ class Rewriter:
         for select in list(root.find_all(exp.Select)):
             name_columns(select, relations)
             expand_order(select)
+            place_windows(select)
             select.set("hint", None)  # hints say how, not what
         for pivot in root.find_all(exp.Pivot):
             prepare_pivot(pivot, relations)

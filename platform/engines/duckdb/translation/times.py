@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 
 from ....errors import StatementError
-from .calls import Maker, SparkCall, call, cast, filled, number, strict, string
+from .calls import Maker, SparkCall, call, cast, filled, number, string
 from .coercion import Kind, alike, common, kind_of
 from .kinds import INSTANT
 from .patterns import formatted, parsed
@@ -52,18 +50,6 @@ UNITS = {
 }
 MICROS = {"week": 604_800_000_000, "day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
 MONTHS = {"year": 12, "quarter": 3, "month": 1}
-
-
-SPAN = re.compile(r"(?:interval )?([0-9]+) (microsecond|millisecond|second|minute|hour|day|week)s?")
-SPANS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
 
 
 def date_of(value: exp.Expr, typer: Typer) -> exp.Expr:
@@ -218,27 +204,7 @@ def units_between(of: SparkCall) -> exp.Expr:
     return cast(filled("trunc(xpsql_micros_apart(:a, :b) / :n)", a=start, b=end, n=number(MICROS[unit])), "BIGINT")
 
 
-def window(of: SparkCall) -> exp.Expr:
-    """window(time, length): the window of one length that a time is in.
-
-    Raises:
-        StatementError: windows overlap, which makes several rows of one, or the length is none of fixed units.
-    """
-    if len(of.arguments) != 2:
-        raise StatementError("window takes (time, length) here: windows that overlap make several rows of one.")
-    span = SPAN.fullmatch(of.literal(1, "its length").strip().lower())
-    micros = int(span[1]) * SPANS[span[2]] if span else 0
-    if not micros:
-        raise StatementError(f"window takes a length such as '10 minutes', in units up to weeks, got {of.arguments[1].name!r}.")
-    kind = of.typer.type_of(of.arguments[0])
-    moment = of.arguments[0] if kind is not None and kind.id == INSTANT else cast(of.arguments[0], "TIMESTAMPTZ")
-    template = "{'start': make_timestamptz(:s), 'end': make_timestamptz(:s + :n)}"
-    start = filled("(epoch_us(:t) - ((epoch_us(:t) % :n) + :n) % :n)", t=moment, n=number(micros))
-    return strict(filled(template, s=start, n=number(micros)), [moment])
-
-
 TIMES: dict[str, Maker] = {
-    "window": window,
     "sequence": sequence,
     "date_format": date_format,
     "to_date": with_pattern,
