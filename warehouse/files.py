@@ -58,6 +58,11 @@ class Folders:
         """The folder of a tree of items."""
         return self._own("tree")
 
+    @property
+    def calibration(self) -> Path:
+        """The folder of what calibrates predictions."""
+        return self._own("calibration")
+
     def _own(self, *names: str) -> Path:
         """Return a folder of this version.
 

@@ -16,13 +16,17 @@ from ..display import plural
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from ..input.streams.skipped import SKIPPED, num_skipped
+from .calibrated import kept_of, note_of
+from .clauses.calibrate import CALIBRATE
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.release import RELEASE
+from .metrics.fields import of_segments
 from .metrics.gate import judged
-from .metrics.labels import flat
+from .metrics.labels import flat, key
 from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
+from .metrics.windows import by_value
 from .monitor import Monitor
 from .plan import ALL, HELD_OUT
 from .prepared import Prepared
@@ -63,8 +67,8 @@ def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Model
     evaluate, release = plan.clause(EVALUATE), plan.clause(RELEASE)
     if release is None:
         return None
-    evaluation = evaluation_of(monitor, held) if evaluate is not None else {}
-    known = judged(evaluation or evaluation_of(monitor, held), validation_of(monitor), prepared.columns.labels)
+    evaluation = evaluation_of(prepared, monitor, held)
+    known = judged(evaluation, validation_of(monitor), prepared.columns.labels)
     failing = release.failing(known, metrics_served(models, plan.model))
     if failing and evaluate is not None and not evaluation.get("examples"):
         failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
@@ -99,15 +103,19 @@ def conclude(
         for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
             monitor.note(note)
     examples = monitor.passes.examples if kept is None else kept.examples
-    segment = prepared.segment
+    segment, calibrate = prepared.segment, plan.clause(CALIBRATE)
+    calibrators = kept_of(monitors_of(monitor, rest)[0].observed, columns.labels, draft)
+    if calibrate is not None and (less := note_of(calibrators, calibrate.method)) is not None:
+        monitor.note(less)
     sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
         dataclasses.replace(
             draft.manifest,
             slots=slot_entries(columns),
             dense=dense_entries(prepared.recipe),
-            metrics=monitor.metrics.as_dict(),
-            evaluation=evaluation_of(monitor, held) if plan.clause(EVALUATE) is not None else {},
+            metrics=metrics_of(monitor),
+            calibrators=calibrators,
+            evaluation=evaluation_of(prepared, monitor, held) if plan.clause(EVALUATE) is not None else {},
             validation=validation_of(monitor),
             statistics=statistics_of(prepared, held),
             stream=dataclasses.replace(draft.manifest.stream, position=position_of(prepared)),
@@ -126,6 +134,13 @@ def conclude(
     )
     if failing is None and (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
+
+
+def metrics_of(monitor: Monitor) -> dict[str, float | None]:
+    """Return the metrics of the first pass, and what predictions were before they were calibrated."""
+    by_label = monitor.metrics.by_label()
+    raw = monitor.observed.raw(tuple(by_label))
+    return flat({label: {**values, **raw.get(label, {})} for label, values in by_label.items()})
 
 
 def validation_of(monitor: Monitor) -> dict[str, float | None]:
@@ -210,9 +225,14 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     )
 
 
-def evaluation_of(monitor: Monitor, held: SavedShards) -> dict[str, float | None]:
-    """Return the metrics over all windows, and of the rows at the end."""
-    metrics = monitor.evaluation()
+def evaluation_of(prepared: Prepared, monitor: Monitor, held: SavedShards) -> dict[str, float | None]:
+    """Return the metrics over all windows, of values of the BY column too, and of the rows at the end."""
+    evaluate = prepared.plan.clause(EVALUATE)
+    metrics = monitor.evaluation() | flat(monitor.observed.raw(tuple(monitor.metrics.by_label())))
+    if evaluate is not None and evaluate.by is not None and prepared.columns.labels:
+        first = (window for window in monitor.windows.values() if window.pass_number == 0)
+        fields = of_segments(by_value(first))
+        metrics |= {key(name, evaluate.by): value for name, value in fields.items()}
     stored = {"features": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
     return {**metrics, **stored, "examples_per_second": monitor.examples_per_second}
 

@@ -17,12 +17,14 @@ from ...warehouse.storage import Storage
 from ...warehouse.trainings.checkpoint_files import File
 from ..input.hold_out import HeldOut
 from ..input.row_counts import RowCounts
+from .calibrated import asked_of
 from .checkpoints.driver_state import DRIVER_STATE
 from .checkpoints.files import read_message, write_message
 from .clauses.evaluate import EVALUATE
 from .clauses.release import RELEASE
 from .clauses.validate import VALIDATE
 from .commit import LearnedRest
+from .metrics.observed import Observations, Observed
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
 from .online.rebuilding import as_begun
@@ -105,6 +107,7 @@ def learn_rest(
     reporter.start(title, again.num_examples)
     lines = Later(draft, len(monitor.validations.passes), sum(monitor.counted.values()))
     second = Monitor(again.targets, lines, reporter, False)
+    second.observed = Observed(asked_of(again) if how == ALL else Observations())
     held = learn(again, second)
     return held, LearnedRest(how, second.passes.examples + (0 if how == ALL else best.examples), second)
 

@@ -10,12 +10,14 @@ from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, NUMBERS, check_fact
 from ..errors import StatementError, Subject
 from ..input.columns import Columns
 from ..options import as_tuple
+from .clauses.calibrate import CALIBRATE
 from .clauses.column_roles import GROUP
+from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.publish import PUBLISH
 from .clauses.release import RELEASE
 from .metrics import METRICS, metrics_for
-from .metrics.gate import VALIDATION
+from .metrics.gate import OF_FIELD, RAW, VALIDATION
 from .metrics.metrics import Targets
 from .plan import BASE_RATE, SYNC, TARGET, Plan
 
@@ -60,8 +62,20 @@ def check_release(plan: Plan, algorithm: Algorithm) -> None:
     release, columns = plan.clause(RELEASE), plan.clause(LABEL).columns
     leaves = [leaf for leaf in release.tree.leaves() if leaf.kind != "number"] if release is not None else []
     labels = {label.lower() for label in columns}
+    evaluate = plan.clause(EVALUATE)
+    by = "" if evaluate is None or evaluate.by is None else evaluate.by
     for leaf in leaves:
-        if leaf.label is not None and leaf.label.lower() not in labels:
+        if leaf.value in OF_FIELD:
+            if str(leaf.label).lower() != by.lower() or not algorithm.classifier:
+                message = (
+                    f"{RELEASE} WHEN names {leaf.name}, which is measured of probabilities in windows by that column. Add "
+                    f"EVALUATE EVERY m BATCHES ON n BATCHES BY {leaf.label}."
+                )
+                raise StatementError(message, subject=RELEASE.subject)
+        elif str(leaf.value).startswith(RAW) and plan.clause(CALIBRATE) is None:
+            message = f"{RELEASE} WHEN names {leaf.name}, and nothing is calibrated. Leave {RAW} out, or add CALIBRATE."
+            raise StatementError(message, subject=RELEASE.subject)
+        elif leaf.label is not None and leaf.label.lower() not in labels:
             labelled = ", ".join(columns) or "none"
             message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
             raise StatementError(message, subject=RELEASE.subject)

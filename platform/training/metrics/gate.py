@@ -15,8 +15,10 @@ from .labels import key
 Metrics = Mapping[str, float | None]
 """By name: `auc` of the first label, `auc(buy)` of any; labels in lower case."""
 
-VALIDATION = "validation."
-"""The prefix of metrics of the validation rows."""
+VALIDATION, RAW = "validation.", "raw."
+"""The prefixes of metrics of the validation rows, and of predictions before they are calibrated."""
+OF_RAW, OF_FIELD = ("pcopc", "ece"), ("field_ce", "field_rce")
+"""The metrics that have the latter, and those that name the column of EVALUATE's BY in parentheses."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,

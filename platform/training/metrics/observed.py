@@ -1,0 +1,98 @@
+"""What a training observes of its batches beside metrics, as it learns from them: tallies of calibrators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .calibrate import Calibrating, Calibration, OctaveTally
+from .ranking import ece_of
+
+if TYPE_CHECKING:
+    from ...input.batches import Batch
+
+Floats = NDArray[np.float32]
+
+
+class Observations(NamedTuple):
+    """What is to be observed.
+
+    Attributes:
+        calibration: None: predictions stay as they are.
+        before: of each split, how many batches the splits before it have.
+    """
+
+    calibration: Calibration | None = None
+    before: Sequence[int] = ()
+
+
+class ObservedTallies(NamedTuple):
+    """What was observed, as it travels and is kept in checkpoints."""
+
+    calibration: tuple[OctaveTally, ...] = ()
+
+
+NOTHING = ObservedTallies()
+
+
+class Observed:
+    """Observes batches; threads may share it.
+
+    Attributes:
+        calibrating: None: nothing is calibrated.
+    """
+
+    def __init__(self, asked: Observations) -> None:
+        self.calibrating = None if asked.calibration is None else Calibrating(asked.calibration, asked.before)
+
+    def observe(self, batch: Batch, predictions: Floats, also: Observed | None = None) -> Floats:
+        """Take in a batch that was predicted, float32[labels, n], before it was learned from, and return the predictions that
+        metrics see.
+
+        Args:
+            also: takes in the same.
+        """
+        if self.calibrating is None:
+            return predictions
+        shown, seen = self.calibrating.observe(batch, predictions)
+        if seen is not None:
+            self.calibrating.add(seen)
+            if also is not None and also.calibrating is not None:
+                also.calibrating.add(seen)
+        return shown
+
+    def tallies(self) -> ObservedTallies:
+        """Return what was observed."""
+        return NOTHING if self.calibrating is None else ObservedTallies(self.calibrating.tallies())
+
+    def go_on(self, before: ObservedTallies) -> None:
+        """Go on from what was observed until a checkpoint, and forget all else."""
+        if self.calibrating is not None:
+            self.calibrating = self.calibrating.anew()
+        self.take(before)
+
+    def take(self, other: ObservedTallies) -> None:
+        """Merge another's.
+
+        Raises:
+            TrainingError: something else was observed there.
+        """
+        if self.calibrating is not None:
+            self.calibrating.take(other.calibration)
+
+    def raw(self, labels: Sequence[str]) -> dict[str, dict[str, float | None]]:
+        """Return by label what predictions of the first pass are before they are calibrated; empty where none are."""
+        if self.calibrating is None:
+            return {}
+        found: dict[str, dict[str, float | None]] = {}
+        for number, label in enumerate(labels):
+            bins = self.calibrating.whole(number)
+            clicks = bins.labels.sum()
+            found[label] = {
+                "raw.pcopc": float(bins.predictions.sum() / clicks) if clicks > 0 else None,
+                "raw.ece": ece_of(bins.rows, bins.labels, bins.predictions),
+            }
+        return found
