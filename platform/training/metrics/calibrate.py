@@ -1,8 +1,8 @@
 """What a calibrator is fitted from: tallies of predictions that were made before their rows were learned from.
 
 Early predictions come from an unfinished model, so tallies are kept by octave of the batch's number in the first pass (1, 2 to
-3, 4 to 7, ...), and the last two octaves are fitted: half to three quarters of the pass. Predictions of an octave are shown, and
-measured, after the calibrator of the octaves before it, which has seen none of their labels. Sums are whole numbers, so that no
+3, 4 to 7, ...), and the last two octaves are fitted: half to three quarters of the pass. Predictions of an octave are
+measured after the calibrator of the octaves before it, which has seen none of their labels. Sums are whole numbers, so that no
 order of batches changes them.
 """
 
@@ -13,19 +13,21 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ....algorithms.calibration import (
     BINS,
+    HIGHEST,
     IDENTITY,
     LIMIT,
+    LOWEST,
     Biases,
     Bins,
     RisingCurve,
     ValueSums,
     biases_of,
     curve_of,
-    log_odds,
     sigmoid,
 )
 from ...ps.transport.checks import refused
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 UNIT = 1 << 32
 """Sums of predictions are whole multiples of 1 / UNIT."""
 ROWS, LABELS, PREDICTIONS = range(3)
-SETTLED = 1 << 16
+SETTLED = 1 << 15
+FLOAT_LOWEST, FLOAT_HIGHEST = np.float32(LOWEST), np.float32(HIGHEST)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -79,6 +82,14 @@ class Fitted(NamedTuple):
     curve: RisingCurve = IDENTITY
     biases: Biases = Biases()
 
+    @property
+    def lines(self) -> tuple[Floats, Floats]:
+        """The curve as a line for each bin, by its ends: its height and its slope. Metrics need no more."""
+        ends = (np.arange(BINS + 1) / (BINS / 2) - 1) * LIMIT
+        heights = self.curve.of(ends)
+        slopes = np.diff(heights) / np.diff(ends)
+        return (heights[:-1] - slopes * ends[:-1]).astype(np.float32), slopes.astype(np.float32)
+
 
 class Calibration(NamedTuple):
     """What is asked of it.
@@ -98,49 +109,76 @@ class Calibration(NamedTuple):
     before: OctaveTally | None
 
 
-class ValueTally:
-    """Sums by key, settled now and then."""
+class SeenRows(NamedTuple):
+    """Rows of an octave that were predicted, before they are counted.
 
-    def __init__(self, labels: int) -> None:
-        self.keys, self.sums = np.empty(0, np.uint64), np.zeros((labels, 3, 0), np.int64)
-        self._waiting: list[tuple[NDArray[np.uint64], Ints]] = []
-        self._count = 0
+    Attributes:
+        labels, predictions, after: float32[labels, n]; after: the log odds of g.
+        place: int16[labels, n], the bins of predictions.
+        keys: uint64[n], of the values of the column that has biases, 0 for none; empty without one.
+    """
 
-    def add(self, keys: NDArray[np.uint64], sums: Ints) -> None:
-        """Take in int64[labels, 3, n] of n keys."""
-        self._waiting.append((keys, sums))
-        self._count += len(keys)
-        if self._count > max(SETTLED, len(self.keys)):
-            self.settle()
-
-    def settle(self) -> None:
-        """Count what waits."""
-        if self._waiting:
-            keys = np.concatenate([self.keys, *(keys for keys, _ in self._waiting)])
-            sums = np.concatenate([self.sums, *(sums for _, sums in self._waiting)], axis=2)
-            self.keys, place = np.unique(keys, return_inverse=True)
-            self.sums = np.zeros((*sums.shape[:2], len(self.keys)), np.int64)
-            for own, added in zip(self.sums, sums, strict=True):
-                np.add.at(own.T, place, added.T)
-            self._waiting, self._count = [], 0
+    octave: int
+    labels: Floats
+    predictions: Floats
+    place: NDArray[np.int16]
+    after: Floats
+    keys: NDArray[np.uint64]
 
 
 class Octave:
     """What is counted of an octave."""
 
-    def __init__(self, number: int, labels: int) -> None:
-        self.number = number
-        self.bins, self.values = np.zeros((labels, 3, BINS), np.int64), ValueTally(labels)
+    def __init__(self, number: int, labels: int, late: bool) -> None:
+        self.number, self._late = number, late
+        self._bins, self._keys = np.zeros((labels, 3, BINS), np.int64), np.empty(0, np.uint64)
+        self._values = np.zeros((labels, 3, 0), np.int64)
+        self._waiting: list[SeenRows] = []
+        self._count = 0
+
+    def see(self, seen: SeenRows) -> None:
+        """Take in rows."""
+        self._waiting.append(seen)
+        self._count += seen.labels.shape[1]
+        if self._count >= SETTLED:
+            self._settle()
 
     def add(self, one: OctaveTally) -> None:
         """Merge another's tally."""
-        self.bins += one.bins
-        self.values.add(one.keys, one.values)
+        self._bins += one.bins
+        self._add_values(one.keys, one.values)
 
     def tally(self) -> OctaveTally:
         """Return what was counted."""
-        self.values.settle()
-        return OctaveTally(self.number, self.bins.copy(), self.values.keys, self.values.sums)
+        self._settle()
+        return OctaveTally(self.number, self._bins.copy(), self._keys, self._values)
+
+    def _settle(self) -> None:
+        """Count what waits: many small batches at once."""
+        if not self._waiting:
+            return
+        labels, predictions, place, after, keys = (
+            np.concatenate(parts, axis=-1) for parts in zip(*(one[1:] for one in self._waiting), strict=True)
+        )
+        self._waiting, self._count = [], 0
+        coded = pa.array(keys).dictionary_encode()
+        codes, values = coded.indices.to_numpy(), coded.dictionary.to_numpy()
+        sums = np.empty((len(labels), 3, len(values)), np.int64)
+        for label, own in enumerate(labels):
+            first = (own <= 0).astype(np.float64) if self._late else None
+            self._bins[label] += counted(place[label], own, predictions[label], first, BINS)
+            if len(keys):
+                sums[label] = counted(codes, own, sigmoid(after[label].astype(np.float64)), first, len(values))
+        some = values != 0
+        self._add_values(values[some], sums[:, :, some])
+
+    def _add_values(self, keys: NDArray[np.uint64], sums: Ints) -> None:
+        if len(keys):
+            every, place = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)
+            values = np.zeros((*sums.shape[:2], len(every)), np.int64)
+            values[:, :, place[: len(self._keys)]] = self._values
+            values[:, :, place[len(self._keys) :]] += sums
+            self._keys, self._values = every, values
 
 
 class Calibrating:
@@ -153,64 +191,63 @@ class Calibrating:
     def __init__(self, asked: Calibration, before: Sequence[int]) -> None:
         self._asked, self._before = asked, before
         self._octaves: dict[int, Octave] = {}
-        self._known: dict[int, tuple[Fitted, ...]] = {}
+        self._known: dict[int, tuple[tuple[Fitted, ...], list[tuple[Floats, Floats]]]] = {}
         self._lock = threading.Lock()
 
     def anew(self) -> Calibrating:
         """Return one that has seen nothing."""
         return Calibrating(self._asked, self._before)
 
-    def observe(self, batch: Batch, predictions: Floats) -> tuple[Floats, OctaveTally | None]:
-        """Return a batch's predictions, float32[labels, n], after the calibrator of earlier octaves, and what it adds to the
-        tallies; None where it is counted, or may have been learned from.
+    def observe(self, batch: Batch, predictions: Floats) -> tuple[Floats, SeenRows | None]:
+        """Return a batch's predictions, float32[labels, n], after the calibrator of earlier octaves, and what is to be counted
+        of it; None where it is counted, or may have been learned from.
         """
         number = self._before[batch.id.split] + batch.id.batch + 1
         octave = number.bit_length() - 1 if batch.id.pass_number == 0 else max(self._octaves, default=-1) + 1
         with self._lock:
-            fitted = self._fitted_before(octave)
-        codes, scores = None if self._asked.line is None else batch.codes(self._asked.line), log_odds(predictions)
-        after = np.stack([one.curve.of(line) for one, line in zip(fitted, scores, strict=True)])
-        seen = None
-        if batch.id.pass_number == 0 and batch.fresh and not batch.counted:
-            seen = self._tally(octave, batch, codes, scores, predictions, sigmoid(after))
-        if codes is not None:
-            keys = np.append(batch.keys, np.uint64(0))[codes]
-            after += np.stack([one.biases.of(keys) for one in fitted])
-        return sigmoid(after).astype(np.float32), seen
+            known, lines = self._fitted_before(octave)
+        scores = np.log(np.maximum(predictions, FLOAT_LOWEST)) - np.log1p(-np.minimum(predictions, FLOAT_HIGHEST))
+        place = np.clip(scores * np.float32(BINS / 2 / LIMIT) + np.float32(BINS / 2), 0, BINS - 1).astype(np.int16)
+        after = np.stack(
+            [heights.take(at) + slopes.take(at) * s for (heights, slopes), at, s in zip(lines, place, scores, strict=True)]
+        )
+        keys, shown = np.empty(0, np.uint64), after
+        if self._asked.line is not None:
+            codes = batch.codes(self._asked.line)
+            every = np.append(batch.keys, np.uint64(0))
+            there = np.flatnonzero(np.bincount(codes, minlength=len(every)))
+            biases = np.zeros((len(known), len(every)), np.float32)
+            for line, one in zip(biases, known, strict=True):
+                line[there] = one.biases.of(every[there])
+            keys, shown = every[codes], after + biases[:, codes]
+        counts = batch.id.pass_number == 0 and batch.fresh and not batch.counted
+        seen = SeenRows(octave, batch.label[:, : batch.examples], predictions, place, after, keys) if counts else None
+        return 1 / (1 + np.exp(-shown)), seen
 
-    def _tally(
-        self,
-        octave: int,
-        batch: Batch,
-        codes: NDArray[np.int32] | None,
-        scores: NDArray[np.float64],
-        predictions: Floats,
-        after: NDArray[np.float64],
-    ) -> OctaveTally:
-        place = np.clip((scores / LIMIT + 1) * (BINS / 2), 0, BINS - 1).astype(np.int64)
-        bins = np.empty((self._asked.labels, 3, BINS), np.int64)
-        sums = np.zeros((self._asked.labels, 3, 0 if codes is None else len(batch.keys)), np.int64)
-        for label, labels in enumerate(batch.label[:, : batch.examples]):
-            first = (labels <= 0).astype(np.float64) if self._asked.late else None
-            bins[label] = counted(place[label], labels, predictions[label], first, BINS)
-            if codes is not None:
-                sums[label] = counted(codes, labels, after[label], first, len(batch.keys) + 1)[:, :-1]
-        some = np.flatnonzero(sums.any(axis=(0, 1)))
-        return OctaveTally(octave, bins, batch.keys[some] if len(some) else np.empty(0, np.uint64), sums[:, :, some])
-
-    def add(self, seen: OctaveTally) -> None:
-        """Count what a batch adds, or several."""
+    def see(self, seen: SeenRows) -> None:
+        """Count rows."""
         with self._lock:
-            self._octaves.setdefault(seen.octave, Octave(seen.octave, self._asked.labels)).add(seen)
+            self._of(seen.octave).see(seen)
 
-    def _fitted_before(self, octave: int) -> tuple[Fitted, ...]:
+    def add(self, one: OctaveTally) -> None:
+        """Merge another's tally."""
+        with self._lock:
+            self._of(one.octave).add(one)
+
+    def _of(self, octave: int) -> Octave:
+        if octave not in self._octaves:
+            self._octaves[octave] = Octave(octave, self._asked.labels, self._asked.late)
+        return self._octaves[octave]
+
+    def _fitted_before(self, octave: int) -> tuple[tuple[Fitted, ...], list[tuple[Floats, Floats]]]:
         if octave not in self._known:
-            self._known[octave] = fitted(self._asked, self._last(octave - 1))
+            found = fitted(self._asked, self._last(octave - 1))
+            self._known[octave] = found, [one.lines for one in found]
         return self._known[octave]
 
     def _last(self, newest: int) -> OctaveTally:
         """Return the tallies of two octaves, and what the continued version knew."""
-        whole = Octave(newest, self._asked.labels)
+        whole = Octave(newest, self._asked.labels, self._asked.late)
         for number in (newest - 1, newest):
             if number in self._octaves:
                 whole.add(self._octaves[number].tally())
@@ -245,7 +282,7 @@ class Calibrating:
     def whole(self, label: int) -> Bins:
         """Return the bins of all rows of the first pass, as they were predicted."""
         with self._lock:
-            bins = sum((one.bins[label] for one in self._octaves.values()), np.zeros((3, BINS), np.int64))
+            bins = sum((one.tally().bins[label] for one in self._octaves.values()), np.zeros((3, BINS), np.int64))
         rows, labels, predictions = bins.astype(np.float64)
         return Bins(rows, labels, predictions / UNIT)
 

@@ -59,9 +59,9 @@ class Observed:
             return predictions
         shown, seen = self.calibrating.observe(batch, predictions)
         if seen is not None:
-            self.calibrating.add(seen)
+            self.calibrating.see(seen)
             if also is not None and also.calibrating is not None:
-                also.calibrating.add(seen)
+                also.calibrating.see(seen)
         return shown
 
     def tallies(self) -> ObservedTallies:
