@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...algorithms.calibration import Biases, Calibrator, RisingCurve
 from ...warehouse.calibration import read_table
-from ..training.calibrated import line_of, shift_of
 from ..training.clauses.calibrate import CALIBRATE
+from ..training.observations import line_of, shift_of
 
 if TYPE_CHECKING:
     from ...warehouse.entries import CalibratorEntry

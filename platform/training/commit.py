@@ -16,20 +16,22 @@ from ..display import plural
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from ..input.streams.skipped import SKIPPED, num_skipped
-from .calibrated import kept_of, note_of
 from .clauses.calibrate import CALIBRATE
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.release import RELEASE
 from .metrics.fields import of_segments
-from .metrics.gate import judged
+from .metrics.gate import DRIFT_MAX, NEW_SHARE, NULL_SHARE, OF_SLOT, judged
 from .metrics.labels import flat, key
 from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
 from .metrics.windows import by_value
 from .monitor import Monitor
+from .observations import keep_profile, kept_of, note_of, profiles_made
 from .plan import ALL, HELD_OUT
 from .prepared import Prepared
+from .profiles.drift import drifts, named
+from .profiles.stored import Profiles, profiles_in
 from .provenance.sources import stream_source
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
@@ -69,7 +71,13 @@ def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Model
         return None
     evaluation = evaluation_of(prepared, monitor, held)
     known = judged(evaluation, validation_of(monitor), prepared.columns.labels)
-    failing = release.failing(known, metrics_served(models, plan.model))
+    previous = metrics_served(models, plan.model)
+    if any(leaf.value in (*OF_SLOT, DRIFT_MAX) for leaf in release.tree.leaves()):
+        made = profiles_made(prepared, monitor.observed)
+        known |= {f"{NULL_SHARE}({name.lower()})": one.null_share for name, one in made.items()}
+        if previous is not None:
+            previous = {**previous, **drift_served(models, plan.model, made)}
+    failing = release.failing(known, previous)
     if failing and evaluate is not None and not evaluation.get("examples"):
         failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
     return failing and f"RELEASE WHEN {release.text} is false, {failing}."
@@ -107,6 +115,7 @@ def conclude(
     calibrators = kept_of(monitors_of(monitor, rest)[0].observed, columns.labels, draft)
     if calibrate is not None and (less := note_of(calibrators, calibrate.method)) is not None:
         monitor.note(less)
+    keep_profile(profiles_made(prepared, monitors_of(monitor, rest)[0].observed), draft)
     sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
         dataclasses.replace(
@@ -255,6 +264,12 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
         if manifest is None
         else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.roles.labels)
     )
+
+
+def drift_served(models: Models, name: str, made: Profiles) -> dict[str, float | None]:
+    """Return how far the rows that were learned are from those of the served version, as conditions name it."""
+    found = [drift for one in models.present(name) if one.served for drift in drifts(profiles_in(one), made)]
+    return named(found) | {f"{NEW_SHARE}({slot.lower()})": one.new_share for slot, one in made.items()}
 
 
 def monitors_of(monitor: Monitor, rest: LearnedRest | None) -> list[Monitor]:

@@ -17,7 +17,6 @@ from ...warehouse.storage import Storage
 from ...warehouse.trainings.checkpoint_files import File
 from ..input.hold_out import HeldOut
 from ..input.row_counts import RowCounts
-from .calibrated import asked_of
 from .checkpoints.driver_state import DRIVER_STATE
 from .checkpoints.files import read_message, write_message
 from .clauses.evaluate import EVALUATE
@@ -27,6 +26,7 @@ from .commit import LearnedRest
 from .metrics.observed import Observations, Observed
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
+from .observations import asked_of
 from .online.rebuilding import as_begun
 from .plan import ALL, NONE, REST, Plan
 from .preparation.baseline import baseline_of

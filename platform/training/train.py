@@ -19,7 +19,6 @@ from ..errors import NumberError, TrainingError
 from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
 from . import held_rows
-from .calibrated import asked_of
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.vectors import VECTORS
@@ -28,6 +27,7 @@ from .compiled import compilations, prepare_jax
 from .metrics.observed import Observed
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
+from .observations import asked_of
 from .online.planting import with_tree
 from .plan import NONE, Plan
 from .planning.targets import in_time

@@ -5,7 +5,7 @@ conjunction = test {AND test}
 test       = NOT test | ( condition ) | sum (< | <= | > | >= | = | <> | !=) sum | sum [NOT] BETWEEN sum AND sum
 sum        = product {(+ | -) product};   product = term {(* | /) term}
 term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = [VALIDATION . | RAW .] name [( label )]
-           | {FIELD_CE | FIELD_RCE} ( column )
+           | {FIELD_CE | FIELD_RCE} ( column ) | {DRIFT | NULL_SHARE | NEW_SHARE} ( slot ) | DRIFT . MAX
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError, suggestion
 from ..metrics import metric_names
-from ..metrics.gate import OF_FIELD, OF_RAW, RAW, VALIDATION, Condition, Node
+from ..metrics.gate import DRIFT_MAX, NULL_SHARE, OF_FIELD, OF_RAW, OF_SLOT, RAW, VALIDATION, Condition, Node
 from .base import Clause, always, of_type, same
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
@@ -114,13 +114,18 @@ def metric(cursor: Cursor, kind: str) -> Node:
     first, measured = cursor.index, metric_names(grouped=True)
     if cursor.accept(RAW[:-1], "."):
         return raw(cursor, kind)
+    if kind == "metric" and cursor.accept(*DRIFT_MAX.partition(".")):
+        return Node("previous", DRIFT_MAX)
     validation = cursor.accept("validation", ".")
-    others = ("examples",) if validation else (*OF_TRAINING, *OF_FIELD)
+    of_rows = OF_SLOT if kind == "metric" else ()
+    others = ("examples",) if validation else (*OF_TRAINING, *OF_FIELD, *of_rows)
     name = cursor.identifier("a metric").lower()
     if name not in (*measured, *others):
         cursor.index = first
         raise cursor.error(f"There is no metric {name!r}.{suggestion(name, (*measured, *others))}")
     called = f"{VALIDATION}{name}" if validation else name
+    if name in OF_SLOT:
+        return Node("metric" if name == NULL_SHARE else "previous", name, label=named_in(cursor, "a slot"))
     if name in OF_FIELD:
         return Node(kind, called, label=named_in(cursor, "the column of EVALUATE's BY"))
     if not cursor.peek("("):
@@ -183,7 +188,9 @@ RELEASE = Clause(
     "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "
     "and the statement fails. `auc` is the first label's, `auc(buy)` the one of label `buy`, `validation.auc` the one of "
     "VALIDATE's rows; `raw.pcopc` and `raw.ece` are of predictions before CALIBRATE, of all rows of the first pass; "
-    "`field_ce(c)` and `field_rce(c)` of the values of EVALUATE's column. Metrics: "
+    "`field_ce(c)` and `field_rce(c)` of the values of EVALUATE's column; "
+    "`drift.max`, `drift(slot)`, `new_share(slot)` and `null_share(slot)` are of the rows learned beside those of the served "
+    "version ([monitoring.md](monitoring.md)). Metrics: "
     f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
     read,
     None,

@@ -1,4 +1,4 @@
-"""What a training observes of its batches beside metrics, as it learns from them: tallies of calibrators."""
+"""What a training observes of its batches beside metrics, as it learns from them: tallies of calibrators, a profile."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .calibrate import Calibrating, Calibration, OctaveTally
+from .profile import Profile, Profiled, ProfileTally, mixed
 from .ranking import ece_of
 
 if TYPE_CHECKING:
@@ -23,16 +24,21 @@ class Observations(NamedTuple):
     Attributes:
         calibration: None: predictions stay as they are.
         before: of each split, how many batches the splits before it have.
+        profiled: None: no profile is made.
+        every: of how many batches of a split one is profiled.
     """
 
     calibration: Calibration | None = None
     before: Sequence[int] = ()
+    profiled: Profiled | None = None
+    every: int = 1
 
 
 class ObservedTallies(NamedTuple):
     """What was observed, as it travels and is kept in checkpoints."""
 
     calibration: tuple[OctaveTally, ...] = ()
+    profile: ProfileTally | None = None
 
 
 NOTHING = ObservedTallies()
@@ -43,10 +49,13 @@ class Observed:
 
     Attributes:
         calibrating: None: nothing is calibrated.
+        profile: None: none is made.
     """
 
     def __init__(self, asked: Observations) -> None:
         self.calibrating = None if asked.calibration is None else Calibrating(asked.calibration, asked.before)
+        self.profile = None if asked.profiled is None else Profile(asked.profiled)
+        self._every = asked.every
 
     def observe(self, batch: Batch, predictions: Floats, also: Observed | None = None) -> Floats:
         """Take in a batch that was predicted, float32[labels, n], before it was learned from, and return the predictions that
@@ -55,6 +64,18 @@ class Observed:
         Args:
             also: takes in the same.
         """
+        shown = self._calibrated(batch, predictions, also)
+        if self.profile is not None and self._is_profiled(batch):
+            number = int(mixed(np.array([batch.id.split << 32 | batch.id.batch], np.uint64))[0])
+            own = also.profile if also is not None else self.profile  # which is told to the driver
+            if own is not None:
+                own.add(batch, shown, number)
+        return shown
+
+    def _is_profiled(self, batch: Batch) -> bool:
+        return batch.id.pass_number == 0 and batch.id.batch % self._every == 0 and batch.fresh and not batch.counted
+
+    def _calibrated(self, batch: Batch, predictions: Floats, also: Observed | None) -> Floats:
         if self.calibrating is None:
             return predictions
         shown, seen = self.calibrating.observe(batch, predictions)
@@ -66,12 +87,15 @@ class Observed:
 
     def tallies(self) -> ObservedTallies:
         """Return what was observed."""
-        return NOTHING if self.calibrating is None else ObservedTallies(self.calibrating.tallies())
+        calibration = () if self.calibrating is None else self.calibrating.tallies()
+        return ObservedTallies(calibration, None if self.profile is None else self.profile.tally())
 
     def go_on(self, before: ObservedTallies) -> None:
         """Go on from what was observed until a checkpoint, and forget all else."""
         if self.calibrating is not None:
             self.calibrating = self.calibrating.anew()
+        if self.profile is not None:
+            self.profile = Profile(self.profile.asked)
         self.take(before)
 
     def take(self, other: ObservedTallies) -> None:
@@ -82,6 +106,8 @@ class Observed:
         """
         if self.calibrating is not None:
             self.calibrating.take(other.calibration)
+        if self.profile is not None and other.profile is not None:
+            self.profile.take(other.profile)
 
     def raw(self, labels: Sequence[str]) -> dict[str, dict[str, float | None]]:
         """Return by label what predictions of the first pass are before they are calibrated; empty where none are."""

@@ -19,11 +19,11 @@ from ...input.timing import Clocks, Compiled, Timings
 from ...ps.gang import ANSWER_SECONDS
 from ...ps.remote import DEADLINE_SECONDS
 from ...ps.watermarks import Turn, from_lines
-from ..calibrated import asked_of
 from ..compiled import compilations, prepare_task
 from ..metrics.metrics import LabelMetrics, Targets
 from ..metrics.observed import Observations, Observed
 from ..metrics.windows import Collector, Schedule, Window
+from ..observations import asked_of
 from ..online.worker import Worker
 from ..parallelism import in_step, pulls_ahead
 from .job import LATER, NO_MORE, REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of

@@ -1,4 +1,4 @@
-"""Calibrators of a training: what is asked of it, and what its version keeps."""
+"""What a training observes of its batches beside metrics, and what its version keeps of it: calibrators, and a profile."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from ...algorithms.base import Online
 from ...algorithms.calibration import BINS
 from ...warehouse.calibration import CALIBRATION, read_table, write_table
 from ...warehouse.entries import CalibratorEntry
 from .clauses.calibrate import CALIBRATE
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
 from .metrics.observed import Observations, Observed
+from .metrics.profile import EVERY, Profiled
+from .profiles.stored import Profiles, edges_in, keys_of, profiled, profiles_in, profiles_of
+from .profiles.stored import table_of as profile_table
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -23,17 +27,41 @@ if TYPE_CHECKING:
     from .prepared import Prepared
 
 BIN, VALUE = "bin", "value"
+SAMPLED_ROWS = 1 << 16
 
 
 def asked_of(prepared: Prepared) -> Observations:
     """Return what a training observes of its batches."""
+    return Observations(calibration_of(prepared), before_of(prepared), profiled_of(prepared), every_of(prepared))
+
+
+def before_of(prepared: Prepared) -> tuple[int, ...]:
+    """Return of each split how many batches the splits before it have."""
+    return tuple(itertools.accumulate(prepared.batches, initial=0))[:-1]
+
+
+def every_of(prepared: Prepared) -> int:
+    """Return of how many batches of a split one is profiled: 65,536 rows at least, and one of EVERY of many."""
+    return max(1, min(EVERY, prepared.counts.total // SAMPLED_ROWS))
+
+
+def profiled_of(prepared: Prepared) -> Profiled | None:
+    """Return what is profiled of rows; None where nothing is learned batch by batch."""
+    algorithm = prepared.recipe.algorithm
+    if not isinstance(algorithm.learns, Online):
+        return None
+    labels = len(prepared.columns.labels) if algorithm.measured in ("classes", "numbers") else 0
+    return profiled(prepared.columns, labels, algorithm.measured == "classes")
+
+
+def calibration_of(prepared: Prepared) -> Calibration | None:
+    """Return what calibrators are to be fitted; None: none."""
     calibrate, columns = prepared.plan.clause(CALIBRATE), prepared.columns
     if calibrate is None:
-        return Observations()
+        return None
     line, parent = line_of(columns, calibrate.by), prepared.parent
     before = None if parent is None or not parent.manifest.calibrators else tally_of(parent, columns, calibrate.by)
-    asked = Calibration(calibrate.method, line, len(columns.labels), prepared.recipe.algorithm.late, before)
-    return Observations(asked, tuple(itertools.accumulate(prepared.batches, initial=0))[:-1])
+    return Calibration(calibrate.method, line, len(columns.labels), prepared.recipe.algorithm.late, before)
 
 
 def line_of(columns: Columns, by: tuple[str, ...]) -> int | None:
@@ -75,6 +103,21 @@ def kept_of(observed: Observed, labels: tuple[str, ...], draft: Draft) -> tuple[
         CalibratorEntry(label, one.curve.method, tuple(one.curve.at.tolist()), tuple(one.curve.to.tolist()), one.curve.slope)
         for label, one in zip(labels, fitted, strict=True)
     )
+
+
+def profiles_made(prepared: Prepared, observed: Observed) -> Profiles:
+    """Return the profiles of the rows that were learned; none where none were made."""
+    if observed.profile is None:
+        return {}
+    parent = prepared.parent
+    edges = {} if parent is None else edges_in(profiles_in(parent))
+    return profiles_of(observed.profile.tally(), prepared.columns, edges, None if parent is None else keys_of(parent))
+
+
+def keep_profile(profiles: Profiles, draft: Draft) -> None:
+    """Write the profiles of a version."""
+    if profiles:
+        write_table(draft.profile, profile_table(profiles))
 
 
 def table_of(known: OctaveTally, fitted: tuple[Fitted, ...]) -> pa.Table:
