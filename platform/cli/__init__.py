@@ -1,7 +1,8 @@
 """The command `xpsql`: run a file, run a statement, or a shell.
 
-Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 3 for an alarm of `monitor`, 75 where a process or
-machine was lost, so that another start may go on, 130 when interrupted, 143 when terminated (SIGTERM), which ends a training as Ctrl-C does: after a last checkpoint.
+Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 3 for an alarm of `monitor`, 75 where a process or machine was lost, so
+that another start may go on, 130 when interrupted, 143 when terminated (SIGTERM), which ends a training as Ctrl-C does: after a last
+checkpoint.
 """
 
 from __future__ import annotations
