@@ -47,7 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/training/packaged",),
     ("platform/training", "platform/training/planning"),
     ("platform/training/tuning", "platform/scoring", "platform/images", "xpsql/testing"),
-    ("platform/decisions", "platform/monitoring"),
+    ("platform/decisions", "platform/monitoring", "platform/provenance"),
     ("platform/models", "platform/serving"),
     ("platform/portable",),
     ("platform/sql", "platform/sql/statements", "platform/sql/functions"),

@@ -20,6 +20,7 @@ FUNCTIONS: Registry[TableFunction] = Registry(
         "COMPARE": "compare.COMPARE",
         "OFF_POLICY": "off_policy.OFF_POLICY",
         "DATA_DRIFT": "data_drift.DATA_DRIFT",
+        "AUDIT": "audit.AUDIT",
         "AB_TEST": "ab_test.AB_TEST",
         "TRAINING_INFO": "training_info.TRAINING_INFO",
         "TRIAL_INFO": "trial_info.TRIAL_INFO",
