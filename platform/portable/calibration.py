@@ -12,7 +12,7 @@ from ..images.layout import RowColumn, placed, write_rows
 from ..images.tables import FileOfTables, training_of
 from ..input.columns import Columns
 from ..ps.messages import Keys
-from ..scoring.calibrated import calibrators_of
+from ..training.profiles.calibrators import calibrators_of
 from .curves import BIASES
 from .graph import StoredRows
 

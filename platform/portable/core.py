@@ -28,7 +28,7 @@ from .interface import BAG, OUTPUTS, SCALAR, Interface
 if TYPE_CHECKING:
     import onnx
 
-    from ..scoring.calibrated import Calibrators
+    from ..training.profiles.calibrators import Calibrators
 
 OPSET = 21
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...algorithms.calibration import HIGHEST, LOWEST, Calibrator
-from ..scoring.calibrated import Calibrators
+from ..training.profiles.calibrators import Calibrators
 
 BIASES = "biases"  # a column of rows
 

@@ -1,4 +1,4 @@
-"""Which statements change what is in a warehouse; sessions ask before they load anything."""
+"""Statements that change what is in a warehouse are told by their words, before anything is loaded."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PROCESSOR, BUILDS = ("cpu", "xla_flags"), ("native", "lookups")
 
 
-class Fact(NamedTuple):
+class MadeFrom(NamedTuple):
     """What a version was made from.
 
     Attributes:
@@ -35,7 +35,7 @@ class Fact(NamedTuple):
     digest: str | None = None
 
 
-SCHEMA = pa.schema([(name, pa.string()) for name in Fact._fields])
+SCHEMA = pa.schema([(name, pa.string()) for name in MadeFrom._fields])
 
 
 def shown(version: Version, models: Catalog) -> pa.Table:
@@ -43,28 +43,28 @@ def shown(version: Version, models: Catalog) -> pa.Table:
     return pa.Table.from_pylist([fact._asdict() for fact in facts(version, models)], SCHEMA)
 
 
-def facts(version: Version, models: Catalog) -> Iterator[Fact]:
+def facts(version: Version, models: Catalog) -> Iterator[MadeFrom]:
     """Yield what a version was made from: itself, its statement, ancestors, sources, options, environment and files."""
     manifest = version.manifest
-    yield Fact("version", f"{manifest.model} v{version.number}", manifest.status, manifest_digest(version))
-    yield Fact("statement", "statement", manifest.statement, sha256(manifest.statement.encode()))
+    yield MadeFrom("version", f"{manifest.model} v{version.number}", manifest.status, manifest_digest(version))
+    yield MadeFrom("statement", "statement", manifest.statement, sha256(manifest.statement.encode()))
     yield from ancestors(version, models)
     for source in manifest.sources:
-        yield Fact("source", source.name, read_of(source), source.digest or None)
+        yield MadeFrom("source", source.name, read_of(source), source.digest or None)
     for option in manifest.chosen:
         name = " ".join(part for part in (option.clause, option.part, option.name) if part)
-        yield Fact("option", name, f"{cell(option.value)} ({option.by})")
+        yield MadeFrom("option", name, f"{cell(option.value)} ({option.by})")
     for name, value in manifest.environment.items():
         kind = "processor" if name in PROCESSOR else "build" if name in BUILDS else "package"
-        yield Fact(kind, name, None if kind == "build" else value, value if kind == "build" else None)
+        yield MadeFrom(kind, name, None if kind == "build" else value, value if kind == "build" else None)
     for file in manifest.files or ():
         blocks = [block.split(" ") for block in file.blocks]
         size = sum(int(one[1]) for one in blocks)
         digest = blocks[0][2] if len(blocks) == 1 else sha256("\n".join(file.blocks).encode())
-        yield Fact("file", file.path, f"{file.rows} rows, {size} bytes", digest)
+        yield MadeFrom("file", file.path, f"{file.rows} rows, {size} bytes", digest)
 
 
-def ancestors(version: Version, models: Catalog) -> Iterator[Fact]:
+def ancestors(version: Version, models: Catalog) -> Iterator[MadeFrom]:
     """Yield the versions that a version goes on from, its parent first, as far as they are there."""
     number = version.manifest.parent
     while number is not None:
@@ -72,9 +72,9 @@ def ancestors(version: Version, models: Catalog) -> Iterator[Fact]:
         try:
             parent = models.find(version.manifest.model, number)
         except ModelError:
-            yield Fact("parent", name, "dropped")
+            yield MadeFrom("parent", name, "dropped")
             return
-        yield Fact("parent", name, parent.manifest.status, manifest_digest(parent))
+        yield MadeFrom("parent", name, parent.manifest.status, manifest_digest(parent))
         number = parent.manifest.parent
 
 

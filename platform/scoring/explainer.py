@@ -15,9 +15,9 @@ from ..input.batches import Batch, Ladders
 from ..input.columns import columns_from
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
+from ..training.profiles.calibrators import Calibrators
 from ..training.recipe import algorithm_of
 from .attributions import Attribute, Attributed, MeanScores, attribution
-from .calibrated import Calibrators
 from .scorer import Padding, Request, Scored, write_rows
 from .scorer_cache import scorer_of
 

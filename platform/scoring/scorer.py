@@ -30,7 +30,7 @@ from ..ps._native import score_sums
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.online.outputs import Said
-from .calibrated import calibrators_of
+from ..training.profiles.calibrators import calibrators_of
 
 if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from .clauses.calibrate import CALIBRATE
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
 from .metrics.observed import Observations, Observed
 from .metrics.profile import EVERY, Profiled
+from .profiles.calibrators import line_of
 from .profiles.stored import Profiles, edges_in, keys_of, profiled, profiles_in, profiles_of
 from .profiles.stored import table_of as profile_table
 
@@ -62,12 +62,6 @@ def calibration_of(prepared: Prepared) -> Calibration | None:
     line, parent = line_of(columns, calibrate.by), prepared.parent
     before = None if parent is None or not parent.manifest.calibrators else tally_of(parent, columns, calibrate.by)
     return Calibration(calibrate.method, line, len(columns.labels), prepared.recipe.algorithm.late, before)
-
-
-def line_of(columns: Columns, by: tuple[str, ...]) -> int | None:
-    """Return the place of the column that has biases among the slots of one value; None: none has."""
-    names = [slot.name.lower() for slot in columns.scalar]
-    return names.index(by[0].lower()) if by else None
 
 
 def tally_of(version: Version, columns: Columns, by: tuple[str, ...]) -> OctaveTally | None:
@@ -146,11 +140,3 @@ def note_of(entries: tuple[CalibratorEntry, ...], method: str) -> str | None:
         f"{CALIBRATE} fitted a straight line in log odds for {', '.join(less)}, or nothing: a curve takes 1,000 examples of "
         "either label in the second half of the first pass."
     )
-
-
-def shift_of(negatives_kept: float | None) -> float:
-    """Return what is added to log odds where the query keeps a share of the rows of label 0.
-
-    Source: He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, section 6.3.
-    """
-    return 0.0 if negatives_kept is None else math.log(negatives_kept)

@@ -58,9 +58,8 @@ def test_a_version_comes_out_again_to_the_bit(embedded: xpsql.Session, path: Pat
 
 def test_a_version_that_goes_on_comes_out_again_from_its_parent(embedded: xpsql.Session, path: Path) -> None:
     embedded.sql(TRAINED.format("xftrl", "", path))
-    embedded.sql(
-        f"CONTINUE MODEL m WITH (once = 'monday') AS SELECT label, ts, user, item, price, tags, scores, vector FROM parquet.`{path}`"
-    )
+    columns = "label, ts, user, item, price, tags, scores, vector"
+    embedded.sql(f"CONTINUE MODEL m WITH (once = 'monday') AS SELECT {columns} FROM parquet.`{path}`")
     assert result(embedded, "REPRODUCE MODEL m VERSION 2")[1] == "equal to the bit"
     embedded.models.drop("m", 1)
     with pytest.raises(ModelError, match="goes on from version 1, which is gone"):

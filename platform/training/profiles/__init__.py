@@ -1,1 +1,1 @@
-"""Profiles of rows: what a version keeps of those that it learned, and how far other rows are from them."""
+"""Observations that a version keeps: profiles of the rows that it learned, how far others are from them, and calibrators."""

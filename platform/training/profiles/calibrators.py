@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.calibration import Biases, Calibrator, RisingCurve
-from ...warehouse.calibration import read_table
-from ..training.clauses.calibrate import CALIBRATE
-from ..training.observations import line_of, shift_of
+from ....algorithms.calibration import Biases, Calibrator, RisingCurve
+from ....warehouse.calibration import read_table
+from ..clauses.calibrate import CALIBRATE
 
 if TYPE_CHECKING:
-    from ...warehouse.entries import CalibratorEntry
-    from ...warehouse.version import Version
-    from ..input.batches import Batch
-    from ..input.columns import Columns
+    from ....warehouse.entries import CalibratorEntry
+    from ....warehouse.version import Version
+    from ...input.batches import Batch
+    from ...input.columns import Columns
 
 Floats = NDArray[np.float32]
 
@@ -76,3 +76,17 @@ def biases_in(version: Version) -> dict[int, Biases]:
         order = np.argsort(keys)
         found[number] = Biases(keys[order], bias[some][order])
     return found
+
+
+def line_of(columns: Columns, by: tuple[str, ...]) -> int | None:
+    """Return the place of the column that has biases among the slots of one value; None: none has."""
+    names = [slot.name.lower() for slot in columns.scalar]
+    return names.index(by[0].lower()) if by else None
+
+
+def shift_of(negatives_kept: float | None) -> float:
+    """Return what is added to log odds where the query keeps a share of the rows of label 0.
+
+    Source: He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, section 6.3.
+    """
+    return 0.0 if negatives_kept is None else math.log(negatives_kept)
