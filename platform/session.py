@@ -20,6 +20,7 @@ from .local import local_path
 from .model import Model
 from .options import Value, parse
 from .progress import Reporter, reporter_for
+from .provenance.changing import recorded
 from .result import Result
 from .sql.base import TakesTasks
 from .sql.parameters import Parameters
@@ -171,7 +172,7 @@ class Session:
     def run_step(self, step: Step) -> Result:
         self.check_open()
         try:
-            with refusing_excess(step.position):
+            with refusing_excess(step.position), recorded(self.models, step.text.text, step.model, self.reporter.note):
                 return Result(step.command.run(self), listing=LISTING.match(step.text.text) is not None)
         except StatementError as error:
             from .engines.spark_sql.bad_values import located

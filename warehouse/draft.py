@@ -21,7 +21,7 @@ from .manifest import Manifest, write_manifest
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
 
-ROWS = ("rows", "tombstones", "dense", "candidates", "trials", "package", "tree")
+ROWS = ("rows", "tombstones", "dense", "candidates", "trials", "package", "tree", "calibration", "profile")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"

@@ -205,6 +205,21 @@ class SourceEntry:
 
 
 @dataclass(frozen=True)
+class CalibratorEntry:
+    """What log odds of a label's predictions become: linear between knots `at`, which become `to`, of a slope beyond them.
+
+    Attributes:
+        method: how it was fitted; "" where there were no rows of either label.
+    """
+
+    label: str
+    method: str = ""
+    at: tuple[float, ...] = (0.0,)
+    to: tuple[float, ...] = (0.0,)
+    slope: float = 1.0
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """How far a version has learned from streams.
 

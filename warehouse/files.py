@@ -58,6 +58,16 @@ class Folders:
         """The folder of a tree of items."""
         return self._own("tree")
 
+    @property
+    def calibration(self) -> Path:
+        """The folder of what calibrates predictions."""
+        return self._own("calibration")
+
+    @property
+    def profile(self) -> Path:
+        """The folder of the profile of the rows that it learned."""
+        return self._own("profile")
+
     def _own(self, *names: str) -> Path:
         """Return a folder of this version.
 

@@ -19,6 +19,7 @@ from ..platform.typed import check_types, has_types
 from .checksums import FileEntry, SumsEntry, VectorsEntry, check_files
 from .durable import replace_text
 from .entries import (
+    CalibratorEntry,
     DenseEntry,
     LearnedEntry,
     OptionEntry,
@@ -39,8 +40,9 @@ from .entries import (
 from .ranges import check_ranges
 
 FORMAT = 1
-CLASSES, VECTORS, DELTA = "classes", "vectors", "delta"  # the label is one; values of slots have vectors; rows are changes
-FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA})
+CLASSES, VECTORS, DELTA, CALIBRATED = "classes", "vectors", "delta", "calibrated"
+"""The label is one; values of slots have vectors; rows are changes; predictions are not what the model says."""
+FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA, CALIBRATED})
 
 NEEDED = frozenset({"algorithm", "slots", "roles", "tables", "statistics"})  # of a committed version; always written
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged", "newer format"]
@@ -73,6 +75,7 @@ class Manifest:
         metrics: of its training, as ML.EVALUATE shows them; evaluation: over all windows of EVALUATE; validation: of the rows
             held out, after the last pass, or the best where patience keeps it.
         statistics: what the encoder and dense parameters need again (scales of continuous slots, ...), as JSON holds it.
+        calibrators: what makes predictions of each label calibrated ones, beside the biases in `calibration`.
         epoch: of the driver that trains it; RESUME counts on.
         files: the files of its data, with their checksums; None before it is committed.
         requires: what a reader must know beside this format, by name; docs/format.md has them.
@@ -113,6 +116,7 @@ class Manifest:
     evaluation: Mapping[str, float | None] = field(default_factory=dict)
     validation: Mapping[str, float | None] = field(default_factory=dict)
     statistics: Mapping[str, Any] = field(default_factory=dict)
+    calibrators: tuple[CalibratorEntry, ...] = field(default=(), metadata=many(CalibratorEntry))
     epoch: int = 0
     files: tuple[FileEntry, ...] | None = field(default=None, metadata=many(FileEntry))
     requires: tuple[str, ...] = ()

@@ -1,7 +1,8 @@
 """The command `xpsql`: run a file, run a statement, or a shell.
 
-Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 75 where a process or machine was lost, so that another start may go
-on, 130 when interrupted, 143 when terminated (SIGTERM), which ends a training as Ctrl-C does: after a last checkpoint.
+Exit codes: 0, 1 for a failed statement, 2 for wrong usage, 3 for an alarm of `monitor`, 75 where a process or machine was
+lost, so that another start may go on, 130 when interrupted, 143 when terminated (SIGTERM), which ends a training as Ctrl-C
+does: after a last checkpoint.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .startup import end, hear_interrupts, open_streams  # noqa: E402
 hear_interrupts()
 
 try:
-    from . import check, replay, serve, status  # noqa: F401  they add commands
+    from . import check, monitor, replay, serve, sign, status  # noqa: F401  they add commands
     from .commands import failing, main, writing
 except KeyboardInterrupt:  # the first thing that takes long enough to be stopped
     sys.stderr.write("Interrupted.\n")

@@ -82,6 +82,19 @@ class Batch(NamedTuple):
         """Return the records of a block, of NumPy's arrays."""
         return self.blocks.get(block.name, ())
 
+    def codes(self, line: int) -> Codes:
+        """Return which of its keys each example has of a slot of one value, int32[examples]; m of none.
+
+        Args:
+            line: the slot's place among those of one value.
+        """
+        if self.group is None:
+            return self.scalar[line, : self.examples]
+        lines = self.group.lines
+        place = sum(1 for common in lines[:line] if common == lines[line])
+        codes: Codes = self.group.scalar[place][self.group.owner] if lines[line] else self.scalar[place]
+        return codes[: self.examples]
+
     def empty(self, batch: int, rows: int, values: int) -> Batch:
         """Return the same without keys and features, of other sizes: examples, rows, and values of multi-valued slots."""
         codes: Any = np.zeros(values, np.int32)

@@ -85,10 +85,15 @@ def require_time(field: pa.Field) -> None:
         )
 
 
+def has_text(kind: pa.DataType) -> bool:
+    """Return whether values of a type have a text, by which groups and segments are distinguished."""
+    return is_category(kind) or is_number(kind) or pa.types.is_timestamp(kind) or pa.types.is_time(kind)
+
+
 def require_value(field: pa.Field, role: Subject) -> None:
-    """Refuse a column whose values have no text: groups and segments are distinguished by it."""
-    kind, t = field.type, pa.types
-    if not (is_category(kind) or is_number(kind) or t.is_timestamp(kind) or t.is_time(kind)):
+    """Refuse a column whose values have no text."""
+    kind = field.type
+    if not has_text(kind):
         raise StatementError(
             f"{role} expects a string, number, boolean, date or timestamp; {field.name} is {type_words(kind)}. "
             "Select a field or element of it, hex() of a BINARY, or CAST it in the query.",

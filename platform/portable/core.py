@@ -22,10 +22,13 @@ from ..images.layout import RowColumn
 from ..input.operator_inputs import Offered
 from ..system import needing
 from ..training.online.step import say
+from .curves import BIASES, calibrated
 from .interface import BAG, OUTPUTS, SCALAR, Interface
 
 if TYPE_CHECKING:
     import onnx
+
+    from ..training.profiles.calibrators import Calibrators
 
 OPSET = 21
 
@@ -49,6 +52,7 @@ class Core:
         columns: of rows, all of a version side by side; those of vectors with ids, `OUTPUTS`, in the order of the layout's.
         constants: float32[intercept, numbers, offered; width], rows that all examples have.
         dense: the dense parameters.
+        calibrators: of its predictions; None: they are what the model says.
 
     Attributes:
         inputs: in order.
@@ -63,8 +67,10 @@ class Core:
         columns: Sequence[RowColumn],
         constants: NDArray[np.float32],
         dense: Mapping[str, Any],
+        calibrators: Calibrators | None,
     ) -> None:
         self._algorithm, self._interface, self._columns = algorithm, interface, columns
+        self._calibrators = calibrators
         self._dense, self.constants, self.logarithmic = dense, constants, algorithm.traits.logarithmic
         self._numbers = sum(max(number.size, 1) for number in interface.numbers)
         intercept = int(interface.columns.intercept)
@@ -101,17 +107,25 @@ class Core:
             inputs = inputs.having(own.block, (*inputs.block(own.block), record))
         parameters, offered = {name: jnp.asarray(values) for name, values in self._dense.items()}, None
         sides: list[SideVectors] = []
+        biases = None
         for column in self._columns:
             # No slice: jax2onnx 0.17 cuts an axis of any size to one.
             values = given["rows"][:, np.arange(column.first, column.first + column.floats)]
             if column.column == "w":
                 parameters[column.table] = values
+            elif column.column == BIASES:
+                assert self._calibrators is not None
+                assert self._calibrators.line is not None
+                biases = values[inputs.scalar[self._calibrators.line]]
             elif column.column == OUTPUTS:
                 sides.append(SideVectors(None, None, values))
             else:
                 offered = Offered(values, jnp.arange(first + self._numbers, 1 + len(self.constants), dtype=jnp.int32))
         found = say(self._algorithm, parameters, inputs._replace(sides=tuple(sides)), offered)
-        return [*([] if found.predictions is None else [found.predictions]), *found.outputs.values()]
+        predictions = found.predictions
+        if self._calibrators is not None and predictions is not None:
+            predictions = calibrated(predictions, self._calibrators, biases)
+        return [*([] if predictions is None else [predictions]), *found.outputs.values()]
 
     def graph(self, what: str) -> onnx.ModelProto:
         """Return the function as a graph, whose outputs are `said_0`, `said_1`, ...

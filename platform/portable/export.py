@@ -3,6 +3,7 @@
 model.json      what a row's inputs are made of, and what the files below hold
 rows.bin        rows by key, see images/layout.py; rows.<table>.bin of tables that have rows for other keys
 vectors.*.bin   of vectors with ids, see vectors.py
+biases.bin      of values that calibrate predictions, see calibration.py
 changes.bin     in place of rows.bin: of a delta, the rows that replace the base's, zeros for removed ones
 dense.onnx      serving: rows of slots and numbers -> predictions
 model.onnx      onnx: keys of slots and numbers -> predictions; its constants are in rows.bin
@@ -39,6 +40,7 @@ from ..models.exports import ROWS, Exported, Marker, check_no_more, check_replac
 from ..ps._native import Image
 from ..scoring.scorer_cache import scorer_of
 from ..training.recipe import algorithm_of
+from .calibration import PortableCalibration
 from .core import Core, needed
 from .description import FILE, READY, checksums, described, described_rows
 from .graph import StoredRows, assemble
@@ -85,13 +87,19 @@ class PortableModel:
         self.constants = ConstantKeys.of(chunk, self.columns)
         self.files = changed_files(version, bases) if bases else files_of(version)
         self.vectors = PortableVectors(version, self.columns, self.algorithm)
-        self.absent = bases[0].layout.absent if bases else absent_of([*self.files, *self.vectors.files])
+        self.calibration = PortableCalibration(version, self.columns)
+        self.absent = bases[0].layout.absent if bases else absent_of(self.all_files)
         self.inputs: Arrays = self.interface.arrays(chunk, self.absent)
         self.keys = self.interface.row_keys(self.inputs, self.absent)
         asked = [keys.reshape(-1).view(np.uint64) for keys in self.keys.values()]
         self.dense = dense_of(version)
         wanted = np.unique(np.concatenate([chunk.keys, self.constants.all, *asked]))
         self.written, self._exact = SomeRows(version, wanted, self.dense), SomeRows(version, wanted, self.dense)
+
+    @property
+    def all_files(self) -> list[FileOfTables]:
+        """Its files of rows, of vectors with ids and of biases."""
+        return [*self.files, *self.vectors.files, *self.calibration.files]
 
     @property
     def packaged(self) -> bool:
@@ -111,7 +119,8 @@ class PortableModel:
         stored = write_files(self.version, self.files, folder, not self._bases, half, self.absent, self.written, self._exact)
         self.said = self._said(self.written)
         self.lost = difference(self._said(self._exact), self.said) if half else 0.0
-        return [*stored, *self.vectors.write(folder, self.absent, self.dense)]
+        vectors = self.vectors.write(folder, self.absent, self.dense)
+        return [*stored, *vectors, *self.calibration.write(folder, self.absent)]
 
     def _said(self, rows: SomeRows) -> dict[str, Any]:
         scored = scorer_of(self.version, rows.pull).scored(self.table)
@@ -131,12 +140,14 @@ class PortableModel:
                 columns.append(RowColumn(column.table, column.column, first + column.first, column.floats))
                 parts.append(self.written.of(column, self.constants.all))
             first += sum(column.floats for column in file.columns)
-        for file in self.vectors.files:
+        for file in (*self.vectors.files, *self.calibration.files):
             (column,) = file.columns
             columns.append(column._replace(first=first))
             parts.append(np.zeros((len(self.constants.all), column.floats), np.float32))
             first += column.floats
-        return Core(self.algorithm, self.interface, columns, np.concatenate(parts, axis=1), self.dense)
+        return Core(
+            self.algorithm, self.interface, columns, np.concatenate(parts, axis=1), self.dense, self.calibration.calibrators
+        )
 
     def row_inputs(self, folder: Path, stored: list[StoredRows]) -> Arrays:
         """Return the inputs of a graph over rows: rows as files have them."""
@@ -253,7 +264,8 @@ def write_description(model: PortableModel, folder: Path, stored: list[StoredRow
     arguments = model.version, model.algorithm, model.interface, model.scales, model.constants, model.absent, model.outputs
     files = [more["graph"], PARITY, *(one.file for one in stored)]
     values = {
-        **described(*arguments), **more, "rows": described_rows([*model.files, *model.vectors.files], stored), "parity": PARITY,
+        **described(*arguments), **more, "calibration": model.calibration.described,
+        "rows": described_rows(model.all_files, stored), "parity": PARITY,
         "sha256": checksums(folder, files),
     }  # fmt: skip
     (folder / FILE).write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")

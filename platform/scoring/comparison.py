@@ -152,5 +152,5 @@ def gathered(evaluation: Evaluation, labels: tuple[str, ...], folder: Path, repo
         none = np.empty((len(labels), 0), np.float32)
         return Found(none, none, np.empty(0, np.int64))
     places = [evaluation.labels.index(label) for label in labels]
-    joined = [np.concatenate(parts, axis=-1) for parts in zip(*samples, strict=True)]
+    joined = [np.concatenate(parts, axis=-1) for parts in zip(*(sample[:3] for sample in samples), strict=True)]
     return Found(joined[0][places], joined[1][places], joined[2])

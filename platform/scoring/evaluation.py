@@ -17,9 +17,12 @@ from ..input.columns import Classes, columns_from
 from ..input.encode import class_numbers, groups_of, require_known
 from ..input.numbers import floats, shown
 from ..input.roles import GROUP, LABEL
-from ..input.slot_types import require_classes, require_number, require_value
+from ..input.slot_types import has_text, require_classes, require_number, require_value
 from ..input.slots import matched
+from ..training.clauses.calibrate import CALIBRATE
+from ..training.clauses.evaluate import EVALUATE
 from ..training.metrics import metric_names
+from ..training.metrics.fields import FIELD_METRICS, FieldTally
 from ..training.metrics.labels import metrics_schema
 from ..training.metrics.measured import MEASURED_ON, QUERY
 from ..training.metrics.metrics import NO_GROUPS, LabelMetrics, Targets
@@ -29,6 +32,7 @@ from .prediction import request_of, scored
 from .rows import rows_of
 
 if TYPE_CHECKING:
+    from ...warehouse.manifest import Manifest
     from ..progress import Reporter
     from .scorer import Request
 
@@ -38,11 +42,12 @@ MEASURED = {MEASURED_ON.name: QUERY}
 
 class Measured(NamedTuple):
     """Rows whose labels are known: float32[num_labels, n] labels and predictions, of classes float32[k, n] predictions, and
-    int64[n] groups, empty without GROUP."""
+    int64[n] groups, empty without GROUP; int64[n] values of the column that field_ce is of, None without."""
 
     labels: NDArray[np.float32]
     predictions: NDArray[np.float32]
     groups: NDArray[np.int64]
+    field: NDArray[np.int64] | None = None
 
 
 class Evaluation:
@@ -72,7 +77,9 @@ class Evaluation:
         self._grouped = [name for name in found.schema.names if group is not None and name.lower() == group.lower()]
         for name in self._grouped:
             require_value(found.schema.field(name), GROUP)
-        names = ("examples", *metric_names(bool(self._grouped)))
+        self._field = field_of(version.manifest, found.schema) if self.classifier else None
+        fields = () if self._field is None else tuple(FIELD_METRICS)
+        names = ("examples", *metric_names(bool(self._grouped)), *fields)
         self.schema = metrics_schema(names, len(columns.labels) > 1).append(MEASURED_ON)
 
     def measure(self, folder: Path, reporter: Reporter) -> pa.Table:
@@ -89,11 +96,17 @@ class Evaluation:
             request, algorithm = self.request(folder), algorithm_of(self._version.manifest)
             return pa.Table.from_pylist([{**losses_of(request, algorithm).as_dict(), **MEASURED}], self.schema)
         metrics = LabelMetrics(Targets.of(list(self._label), self.measured, bool(self._grouped)))
+        fields = [FieldTally() for _ in self._label]
         for sample in self.samples("ML.EVALUATE", folder, reporter):
-            metrics.add(*sample)
-        return pa.Table.from_pylist(
-            [{"label": label, **row, **MEASURED} for label, row in metrics.by_label().items()], self.schema
-        )
+            metrics.add(*sample[:3])
+            if sample.field is not None:
+                for one, labels, predictions in zip(fields, sample.labels, sample.predictions, strict=True):
+                    one.add(sample.field, labels, predictions)
+        rows = [
+            {"label": label, **row, **(one.metrics() if self._field is not None else {}), **MEASURED}
+            for (label, row), one in zip(metrics.by_label().items(), fields, strict=True)
+        ]
+        return pa.Table.from_pylist(rows, self.schema)
 
     def _tell_learned(self, reporter: Reporter) -> None:
         """Say that the version learned rows that it had held out, where these are among the rows of the query."""
@@ -171,7 +184,8 @@ class Evaluation:
                 found = self.labels_of(rows, labels, examples)
                 examples += len(predictions)
                 groups = groups_of(rows.column(grouped[0]), grouped[0]).view(np.int64) if grouped else NO_GROUPS
-                yield Measured(found, predictions.T[places], groups)
+                field = None if self._field is None else groups_of(rows.column(self._field), self._field).view(np.int64)
+                yield Measured(found, predictions.T[places], groups, field)
                 reporter.update(examples, {})
         finally:
             reporter.finish("")
@@ -179,8 +193,25 @@ class Evaluation:
     def request(self, folder: Path) -> Request:
         """Return what to score, with the labels' columns and that of groups; see measure."""
         scan = staged(self._engine, self._query, self._found, folder / "input")
-        carried = list(dict.fromkeys([*self._label.values(), *self._grouped]))
+        field = [] if self._field is None else [self._field]
+        carried = list(dict.fromkeys([*self._label.values(), *self._grouped, *field]))
         return request_of(self._version, scan, self._inputs, carried)
+
+
+def field_of(manifest: Manifest, schema: pa.Schema) -> str | None:
+    """Return the column of a query's rows whose values are measured: the one of CALIBRATE, or else of EVALUATE's BY; None where
+    there is none, or no values of it can be told apart.
+    """
+    calibrate, evaluate = CALIBRATE.kept(manifest), EVALUATE.kept(manifest)
+    wanted = (
+        *(calibrate.by if calibrate is not None else ()),
+        *((evaluate.by,) if evaluate is not None and evaluate.by else ()),
+    )
+    for name in wanted:
+        for field in schema:
+            if field.name.lower() == name.lower() and has_text(field.type):
+                return str(field.name)
+    return None
 
 
 def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from ...algorithms.calibration import log_odds, sigmoid
 from ...warehouse.entries import Split
-from ..input.batches import Ladders
+from ..input.batches import Batch, Ladders
 from ..input.columns import columns_from
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
+from ..training.profiles.calibrators import Calibrators
 from ..training.recipe import algorithm_of
-from .attributions import Attributed, MeanScores, attribution
+from .attributions import Attribute, Attributed, MeanScores, attribution
 from .scorer import Padding, Request, Scored, write_rows
 from .scorer_cache import scorer_of
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 BATCH_SIZES = (1, 16, 128, 1024)  # each feature of each example has a row of its own
+CALIBRATION = "(calibration)"
 ATTRIBUTIONS = pa.list_(pa.struct([("feature", pa.string()), ("attribution", pa.float64())]))
 ADDED = (
     pa.field("top_feature_attributions", ATTRIBUTIONS),
@@ -55,7 +58,11 @@ class Explainer:
         self._scorer = scorer_of(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
         columns = columns_from(version.manifest)
         self._labels, self._slots, self._top = columns.labels, pa.array(columns.layout.slots, pa.string()), top
-        self._attribute = attribution(version, algorithm_of(version.manifest), columns, pull, self._scorer.scales)
+        if self._scorer.calibrators is not None:
+            self._slots = pa.concat_arrays([self._slots, pa.array([CALIBRATION])])
+        self._attribute = calibrated(
+            attribution(version, algorithm_of(version.manifest), columns, pull, self._scorer.scales), self._scorer.calibrators
+        )
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their explanations, and yield how many as they are written; of several labels a
@@ -92,6 +99,19 @@ class Explainer:
         again = np.repeat(np.arange(len(scored.predictions)), num_labels)
         names = pa.array(self._labels).take(np.tile(np.arange(num_labels), len(scored.predictions)))
         return scored.rows.take(again), [*(column.take(again) for column in scored.columns), names, *columns]
+
+
+def calibrated(attribute: Attribute, calibrators: Calibrators | None) -> Attribute:
+    """Return a function that tells what calibration adds to scores, too, last of the slots."""
+    if calibrators is None:
+        return attribute
+
+    def attributed(batch: Batch) -> Attributed:
+        found = attribute(batch)
+        score = log_odds(calibrators.of(sigmoid(found.score), batch))
+        return Attributed(found.baseline, score, np.append(found.by_slot, (score - found.score)[:, :, None], axis=2))
+
+    return attributed
 
 
 def top_attributions(by_slot: np.ndarray, slots: pa.Array, top: int) -> pa.Array:

@@ -30,6 +30,7 @@ from ..ps._native import score_sums
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.online.outputs import Said
+from ..training.profiles.calibrators import calibrators_of
 
 if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk
@@ -134,6 +135,7 @@ class Scorer(ABC):
 
     Attributes:
         scales: what continuous slots are standardised by, and labels.
+        calibrators: what makes predictions of what the model says; None: they are that.
 
     Raises:
         StatementError, ModelError: the version's parts or files cannot be used.
@@ -144,7 +146,7 @@ class Scorer(ABC):
         self._pull, self._sizes = pull, padding() if sizes is None else sizes
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self.scales = Scales.of(moments_in(version.manifest, self._columns), num_labels)
-        self._outputs = outputs_of(version.manifest)
+        self._outputs, self.calibrators = outputs_of(version.manifest), calibrators_of(version, self._columns)
 
     @abstractmethod
     def _chunk(self, table: pa.Table) -> Chunk:
@@ -195,7 +197,7 @@ class Scorer(ABC):
 
     def said(self, rows: pa.Table, encoded: Sequence[Batch]) -> Scored:
         """Score encoded rows."""
-        said = [self._say(batch) for batch in encoded]
+        said = [self._calibrated(self._say(batch), batch) for batch in encoded]
         predictions, names = [one.predictions for one in said], said[0].outputs
         return Scored(
             rows,
@@ -203,6 +205,11 @@ class Scorer(ABC):
             {name: joined([one.outputs[name] for one in said]) for name in names},
             self._columns.classes,
         )
+
+    def _calibrated(self, said: Said, batch: Batch) -> Said:
+        if self.calibrators is None or said.predictions is None:
+            return said
+        return said._replace(predictions=self.calibrators.of(said.predictions, batch))
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""

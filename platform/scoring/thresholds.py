@@ -40,7 +40,7 @@ def class_confusion(evaluation: Evaluation, classes: Classes, folder: Path, repo
     """Count examples by their class and by the likeliest one: a row for each class."""
     size = len(classes.values)
     counts = np.zeros((size, size), np.int64)
-    for (labels,), predictions, _ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
+    for (labels,), predictions, *_ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
         cells = labels.astype(np.int64) * size + predictions.argmax(axis=0)
         counts += np.bincount(cells, minlength=size * size).reshape(size, size)
     names = pa.repeat(pa.scalar(evaluation.labels[0]), size)
@@ -67,7 +67,7 @@ def roc_curve(evaluation: Evaluation, folder: Path, reporter: Reporter) -> pa.Ta
     Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 2006.
     """
     states = [ranking.zero() for _ in evaluation.labels]
-    for labels, predictions, _ in evaluation.samples("ML.ROC_CURVE", folder, reporter):
+    for labels, predictions, *_ in evaluation.samples("ML.ROC_CURVE", folder, reporter):
         states = [
             ranking.merge(state, (mine, positive > 0))
             for state, mine, positive in zip(states, predictions, labels, strict=True)
@@ -93,7 +93,7 @@ def share(counts: np.ndarray, whole: int) -> pa.Array:
 def confusion_matrix(evaluation: Evaluation, threshold: float, folder: Path, reporter: Reporter) -> pa.Table:
     """Count examples by their label and by whether the prediction reaches the threshold: two rows for each label."""
     counts = np.zeros((len(evaluation.labels), 2, 2), np.int64)
-    for labels, predictions, _ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
+    for labels, predictions, *_ in evaluation.samples("ML.CONFUSION_MATRIX", folder, reporter):
         for number, (label, predicted) in enumerate(zip(labels > 0, predictions >= np.float32(threshold), strict=True)):
             counts[number] += np.bincount(2 * label + predicted, minlength=4).reshape(2, 2)
     rows = [

@@ -140,7 +140,10 @@ class Loaded:
         scorer.predict(row)
         described = None if transform is not None else described_columns(self.columns, self.inputs, scorer.scales)
         if isinstance(scorer, SumsScorer):
-            self._rows = None if described is None else row_scorer(scorer.sums, described, weights, self.columns)
+            if described is not None and scorer.calibrators is None:
+                self._rows = row_scorer(scorer.sums, described, weights, self.columns)
+            elif described is not None:  # whose biases need the keys of rows
+                self._batches = RowBatches(described, self.columns, sizes, False)
             self.probabilities = scorer.sums.link == "sigmoid"
         else:
             from ..scoring.by_algorithm import AlgorithmScorer  # which imports JAX, as its maker did

@@ -28,6 +28,14 @@ class Step(NamedTuple):
     position: Position
     text: Passage
 
+    @property
+    def model(self) -> str | None:
+        """The model that it names first, if any."""
+        for before, token in pairwise(tokenize(self.text)):
+            if before.text.upper() == "MODEL" and token.kind in ("word", "quoted"):
+                return token.name
+        return None
+
     def place_of(self, model: str | None) -> Position | None:
         """Return where it names a model, if it does."""
         tokens = tokenize(self.text)

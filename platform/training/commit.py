@@ -16,16 +16,22 @@ from ..display import plural
 from ..input.columns import Columns
 from ..input.scaling import as_entry
 from ..input.streams.skipped import SKIPPED, num_skipped
+from .clauses.calibrate import CALIBRATE
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.release import RELEASE
-from .metrics.gate import judged
-from .metrics.labels import flat
+from .metrics.fields import of_segments
+from .metrics.gate import DRIFT_MAX, NEW_SHARE, NULL_SHARE, OF_SLOT, judged
+from .metrics.labels import flat, key
 from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
+from .metrics.windows import by_value
 from .monitor import Monitor
+from .observations import keep_profile, kept_of, note_of, profiles_made
 from .plan import ALL, HELD_OUT
 from .prepared import Prepared
+from .profiles.drift import drifts, named
+from .profiles.stored import Profiles, profiles_in
 from .provenance.sources import stream_source
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
@@ -63,9 +69,15 @@ def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Model
     evaluate, release = plan.clause(EVALUATE), plan.clause(RELEASE)
     if release is None:
         return None
-    evaluation = evaluation_of(monitor, held) if evaluate is not None else {}
-    known = judged(evaluation or evaluation_of(monitor, held), validation_of(monitor), prepared.columns.labels)
-    failing = release.failing(known, metrics_served(models, plan.model))
+    evaluation = evaluation_of(prepared, monitor, held)
+    known = judged(evaluation, validation_of(monitor), prepared.columns.labels)
+    previous = metrics_served(models, plan.model)
+    if any(leaf.value in (*OF_SLOT, DRIFT_MAX) for leaf in release.tree.leaves()):
+        made = profiles_made(prepared, monitor.observed)
+        known |= {f"{NULL_SHARE}({name.lower()})": one.null_share for name, one in made.items()}
+        if previous is not None:
+            previous = {**previous, **drift_served(models, plan.model, made)}
+    failing = release.failing(known, previous)
     if failing and evaluate is not None and not evaluation.get("examples"):
         failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
     return failing and f"RELEASE WHEN {release.text} is false, {failing}."
@@ -99,15 +111,20 @@ def conclude(
         for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
             monitor.note(note)
     examples = monitor.passes.examples if kept is None else kept.examples
-    segment = prepared.segment
+    segment, calibrate = prepared.segment, plan.clause(CALIBRATE)
+    calibrators = kept_of(monitors_of(monitor, rest)[0].observed, columns.labels, draft)
+    if calibrate is not None and (less := note_of(calibrators, calibrate.method)) is not None:
+        monitor.note(less)
+    keep_profile(profiles_made(prepared, monitors_of(monitor, rest)[0].observed), draft)
     sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
         dataclasses.replace(
             draft.manifest,
             slots=slot_entries(columns),
             dense=dense_entries(prepared.recipe),
-            metrics=monitor.metrics.as_dict(),
-            evaluation=evaluation_of(monitor, held) if plan.clause(EVALUATE) is not None else {},
+            metrics=metrics_of(monitor),
+            calibrators=calibrators,
+            evaluation=evaluation_of(prepared, monitor, held) if plan.clause(EVALUATE) is not None else {},
             validation=validation_of(monitor),
             statistics=statistics_of(prepared, held),
             stream=dataclasses.replace(draft.manifest.stream, position=position_of(prepared)),
@@ -126,6 +143,13 @@ def conclude(
     )
     if failing is None and (why := models.passed_over(plan.model, draft.number)) is not None:
         monitor.note(why)
+
+
+def metrics_of(monitor: Monitor) -> dict[str, float | None]:
+    """Return the metrics of the first pass, and what predictions were before they were calibrated."""
+    by_label = monitor.metrics.by_label()
+    raw = monitor.observed.raw(tuple(by_label))
+    return flat({label: {**values, **raw.get(label, {})} for label, values in by_label.items()})
 
 
 def validation_of(monitor: Monitor) -> dict[str, float | None]:
@@ -210,9 +234,14 @@ def worse_than_mean(prepared: Prepared, metrics: Metrics) -> str | None:
     )
 
 
-def evaluation_of(monitor: Monitor, held: SavedShards) -> dict[str, float | None]:
-    """Return the metrics over all windows, and of the rows at the end."""
-    metrics = monitor.evaluation()
+def evaluation_of(prepared: Prepared, monitor: Monitor, held: SavedShards) -> dict[str, float | None]:
+    """Return the metrics over all windows, of values of the BY column too, and of the rows at the end."""
+    evaluate = prepared.plan.clause(EVALUATE)
+    metrics = monitor.evaluation() | flat(monitor.observed.raw(tuple(monitor.metrics.by_label())))
+    if evaluate is not None and evaluate.by is not None and prepared.columns.labels:
+        first = (window for window in monitor.windows.values() if window.pass_number == 0)
+        fields = of_segments(by_value(first))
+        metrics |= {key(name, evaluate.by): value for name, value in fields.items()}
     stored = {"features": held.saved.rows, "violations": held.described.reports.get("violations", 0.0), **held.saved.weights}
     return {**metrics, **stored, "examples_per_second": monitor.examples_per_second}
 
@@ -235,6 +264,12 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
         if manifest is None
         else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.roles.labels)
     )
+
+
+def drift_served(models: Models, name: str, made: Profiles) -> dict[str, float | None]:
+    """Return how far the rows that were learned are from those of the served version, as conditions name it."""
+    found = [drift for one in models.present(name) if one.served for drift in drifts(profiles_in(one), made)]
+    return named(found) | {f"{NEW_SHARE}({slot.lower()})": one.new_share for slot, one in made.items()}
 
 
 def monitors_of(monitor: Monitor, rest: LearnedRest | None) -> list[Monitor]:

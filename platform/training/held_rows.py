@@ -23,8 +23,10 @@ from .clauses.evaluate import EVALUATE
 from .clauses.release import RELEASE
 from .clauses.validate import VALIDATE
 from .commit import LearnedRest
+from .metrics.observed import Observations, Observed
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
+from .observations import asked_of
 from .online.rebuilding import as_begun
 from .plan import ALL, NONE, REST, Plan
 from .preparation.baseline import baseline_of
@@ -105,6 +107,7 @@ def learn_rest(
     reporter.start(title, again.num_examples)
     lines = Later(draft, len(monitor.validations.passes), sum(monitor.counted.values()))
     second = Monitor(again.targets, lines, reporter, False)
+    second.observed = Observed(asked_of(again) if how == ALL else Observations())
     held = learn(again, second)
     return held, LearnedRest(how, second.passes.examples + (0 if how == ALL else best.examples), second)
 

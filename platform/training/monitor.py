@@ -21,9 +21,10 @@ from .checkpoints.warm_start import PausedError
 from .metrics import headlines, metric_names
 from .metrics.labels import Values, flat
 from .metrics.metrics import LabelMetrics, Targets, weight_range
+from .metrics.observed import Observations, Observed
 from .metrics.passes import PassMetrics, PassTally
 from .metrics.validations import Validated, Validations
-from .metrics.windows import Window, WindowPart, metrics_of
+from .metrics.windows import Window, WindowPart, metrics_of, missing_of
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
@@ -59,6 +60,7 @@ class Monitor:
         before_round: how far it was when its round began; None in the first one.
         recoveries: from losses of tasks, so far.
         compiled: what this process has compiled.
+        observed: what it observes of batches beside metrics.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Monitor:
     ) -> None:
         self.windows: dict[tuple[int, int, int], Window] = {}
         self.compiled = Compiled()
+        self.observed = Observed(Observations())
         self._clocks: list[Clocks] = []
         self._elsewhere: dict[tuple[int, int], Timings] = {}
         self._evaluated = evaluated
@@ -233,6 +236,7 @@ class Monitor:
             for one in report.turns:
                 if one.counted:
                     self.passes.take([PassTally(one.pass_number, one.tallies)])
+                    self.observed.take(one.observed)
                     self._counted[one.turn] = one.counted
             self._elsewhere[report.worker, report.attempt] = report.spent
             for window in report.windows:
@@ -269,12 +273,14 @@ class Monitor:
             validated, passes, tallies = tuple(self.validations.passes), self.passes, self.metrics.tallies()
             lines, windows = (as_lines(finished), as_lines(self._counted)), (tuple(self.windows.values()), tuple(opened))
             done, seconds = passes.examples, self.seconds
-            return DriverState(*lines, tallies, *windows, done, seconds, validated, self.kept, passes.later)
+            observed = self.observed.tallies()
+            return DriverState(*lines, tallies, *windows, done, seconds, validated, self.kept, passes.later, observed)
 
     def go_on(self, driver: DriverState) -> None:
         """Restore the state of a checkpoint."""
         with self._lock:
             self.passes.go_on(driver.tallies, driver.examples, driver.later)
+            self.observed.go_on(driver.observed)
             self.windows = {window.key: window for window in driver.windows}
             self._counted = from_lines(driver.counted)
             self._restore(driver)
@@ -331,14 +337,6 @@ class Monitor:
         if not shown:
             shown = self.passes.latest.first.some(headlines())
         self._reporter.update(self.passes.examples, shown)
-
-
-def missing_of(window: Window) -> str:
-    """Return the note about a window that lacks batches."""
-    return (
-        f"Window {window.number} of pass {window.pass_number}, split {window.split}, lacks {window.missing} of "
-        f"{window.batches + window.missing} batches: a shard had learned from them when they were scored, so they are left out."
-    )
 
 
 def stored_in(described: Description) -> dict[str, float]:

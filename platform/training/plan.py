@@ -185,6 +185,14 @@ class Settings:
         "learned, 0 or 1 with most losses",
         choices=("auto", "multiclass"),
     )
+    negatives_kept: float | None = option(
+        None,
+        "the share of rows of label 0 that the query keeps: predictions are corrected to those of all rows; metrics of the "
+        "training are of the rows kept, before",
+        minimum=0,
+        maximum=1,
+        open_minimum=True,
+    )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
     missing_items: str = option(
         "drop", "rows of an item that ITEMS lacks are left out, counted and reported; or an error", choices=("drop", "error")

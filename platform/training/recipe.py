@@ -124,7 +124,7 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         check_offered(plan, columns, next(operator.name for operator in made if operator.offers))
     recipe = recipe_of(plan, columns)
     algorithm = recipe.algorithm
-    check_release(plan, algorithm)
+    check_release(plan, algorithm, [slot.name for slot in columns.slots])
     if parent is not None and algorithm.standardised != columns_from(parent).standardised:
         raise StatementError(
             f"Version {parent.version} of {plan.model} learned its labels in another unit than {plan.algorithm.name} does now: "

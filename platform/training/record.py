@@ -14,6 +14,7 @@ from ..engines.tasks import Tasks
 from ..input.columns import Columns
 from ..input.side.versions import vectors_entries
 from .clauses import CLAUSES
+from .clauses.calibrate import CALIBRATE
 from .clauses.vectors import VECTORS
 from .plan import Plan
 from .preparation.base import Mode, Preparation
@@ -42,12 +43,18 @@ def recorded(manifest: Manifest, training: Prepared) -> Manifest:
         requires=(
             *(() if training.columns.classes is None else (names.CLASSES,)),
             *((names.VECTORS,) if training.columns.sides else ()),
+            *((names.CALIBRATED,) if is_calibrated(training.plan) else ()),
         ),
         vectors=vectors_entries(training.plan.clause(VECTORS), training.columns, training.parent),
         tables=table_entries(training.recipe),
         sizes=sizes,
         chosen=chosen_options(training.plan, training.columns, sizes),
     )
+
+
+def is_calibrated(plan: Plan) -> bool:
+    """Return whether predictions of a version are not what the model says."""
+    return plan.clause(CALIBRATE) is not None or plan.settings.negatives_kept is not None
 
 
 def clauses_entry(plan: Plan) -> dict[str, Any]:

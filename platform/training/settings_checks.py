@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
-from ...algorithms.base import Algorithm
+from ...algorithms.base import Algorithm, Online
 from ...warehouse.manifest import Manifest
 from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, COUNTED, NUMBERS, check_facts
 from ..errors import StatementError, Subject
 from ..input.columns import Columns
 from ..options import as_tuple
+from .clauses.calibrate import CALIBRATE
 from .clauses.column_roles import GROUP
+from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.publish import PUBLISH
 from .clauses.release import RELEASE
 from .metrics import METRICS, metrics_for
-from .metrics.gate import VALIDATION
+from .metrics.gate import DRIFT_MAX, OF_FIELD, OF_SLOT, RAW, VALIDATION, Node
 from .metrics.metrics import Targets
 from .plan import BASE_RATE, SYNC, TARGET, Plan
 
@@ -55,13 +58,37 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
         raise StatementError(message, subject=BASE_RATE)
 
 
-def check_release(plan: Plan, algorithm: Algorithm) -> None:
+def check_profiled(leaf: Node, algorithm: Algorithm, slots: Sequence[str]) -> None:
+    """Refuse drift of what has no profile."""
+    if not isinstance(algorithm.learns, Online):
+        message = f"{RELEASE} WHEN names {leaf.name}, and only trainings that learn batch by batch profile their rows."
+        raise StatementError(message, subject=RELEASE.subject)
+    if leaf.label is not None and leaf.label.lower() not in map(str.lower, slots):
+        message = f"{RELEASE} WHEN names {leaf.name}; slots are: {', '.join(slots)}."
+        raise StatementError(message, subject=RELEASE.subject)
+
+
+def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> None:
     """Refuse a release condition that names a metric which is never known: no training could meet it."""
     release, columns = plan.clause(RELEASE), plan.clause(LABEL).columns
     leaves = [leaf for leaf in release.tree.leaves() if leaf.kind != "number"] if release is not None else []
     labels = {label.lower() for label in columns}
+    evaluate = plan.clause(EVALUATE)
+    by = "" if evaluate is None or evaluate.by is None else evaluate.by
     for leaf in leaves:
-        if leaf.label is not None and leaf.label.lower() not in labels:
+        if leaf.value in (*OF_SLOT, DRIFT_MAX):
+            check_profiled(leaf, algorithm, slots)
+        elif leaf.value in OF_FIELD:
+            if str(leaf.label).lower() != by.lower() or not algorithm.classifier:
+                message = (
+                    f"{RELEASE} WHEN names {leaf.name}, which is measured of probabilities in windows by that column. Add "
+                    f"EVALUATE EVERY m BATCHES ON n BATCHES BY {leaf.label}."
+                )
+                raise StatementError(message, subject=RELEASE.subject)
+        elif str(leaf.value).startswith(RAW) and plan.clause(CALIBRATE) is None:
+            message = f"{RELEASE} WHEN names {leaf.name}, and nothing is calibrated. Leave {RAW} out, or add CALIBRATE."
+            raise StatementError(message, subject=RELEASE.subject)
+        elif leaf.label is not None and leaf.label.lower() not in labels:
             labelled = ", ".join(columns) or "none"
             message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
             raise StatementError(message, subject=RELEASE.subject)

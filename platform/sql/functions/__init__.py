@@ -19,6 +19,8 @@ FUNCTIONS: Registry[TableFunction] = Registry(
         "CONFUSION_MATRIX": "confusion_matrix.CONFUSION_MATRIX",
         "COMPARE": "compare.COMPARE",
         "OFF_POLICY": "off_policy.OFF_POLICY",
+        "DATA_DRIFT": "data_drift.DATA_DRIFT",
+        "AUDIT": "audit.AUDIT",
         "AB_TEST": "ab_test.AB_TEST",
         "TRAINING_INFO": "training_info.TRAINING_INFO",
         "TRIAL_INFO": "trial_info.TRIAL_INFO",

@@ -30,6 +30,8 @@ STATEMENTS: Registry[Statement] = Registry(
         "DESCRIBE MODEL": "describe_model.DESCRIBE_MODEL",
         "SHOW TRAIN MODEL": "show_train_model.SHOW_TRAIN_MODEL",
         "CHECK MODEL": "check_model.CHECK_MODEL",
+        "SHOW PROVENANCE OF MODEL": "provenance.SHOW_PROVENANCE",
+        "REPRODUCE MODEL": "provenance.REPRODUCE",
         "ALTER MODEL": "alter_model.ALTER_MODEL",
         "DROP MODEL": "drop_model.DROP_MODEL",
         "SHRINK MODEL": "shrink_model.SHRINK_MODEL",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...ps.transport.codec import Codec
 from ...ps.watermarks import Lines
 from ..metrics.metrics import Tally
+from ..metrics.observed import NOTHING, ObservedTallies
 from ..metrics.passes import PassTally
 from ..metrics.validations import Validated
 from ..metrics.windows import Window, WindowPart
@@ -27,6 +28,7 @@ class DriverState(NamedTuple):
         validated: the passes after which the validation rows were scored.
         kept: the rows of the best of them, written beside the version's; None where the last one is kept.
         later: of the newest pass, all counted examples; None in the first one.
+        observed: of batches beside metrics.
     """
 
     finished: Lines
@@ -39,6 +41,7 @@ class DriverState(NamedTuple):
     validated: tuple[Validated, ...] = ()
     kept: KeptPass | None = None
     later: PassTally | None = None
+    observed: ObservedTallies = NOTHING
 
 
 DRIVER_STATE = Codec(DriverState)

@@ -24,6 +24,7 @@ CLAUSES: Registry[AnyClause] = Registry(
         "TRANSFORM": "transform.TRANSFORM",
         "OPERATORS": "using.OPERATORS",
         "EVALUATE": "evaluate.EVALUATE",
+        "CALIBRATE": "calibrate.CALIBRATE",
         "TUNE": "tune.TUNE",
         "VALIDATE": "validate.VALIDATE",
         "RELEASE": "release.RELEASE",

@@ -4,7 +4,8 @@ condition  = conjunction {OR conjunction}
 conjunction = test {AND test}
 test       = NOT test | ( condition ) | sum (< | <= | > | >= | = | <> | !=) sum | sum [NOT] BETWEEN sum AND sum
 sum        = product {(+ | -) product};   product = term {(* | /) term}
-term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = [VALIDATION .] name [( label )]
+term       = number | - term | [PREVIOUS .] metric | ( sum );   metric = [VALIDATION . | RAW .] name [( label )]
+           | {FIELD_CE | FIELD_RCE} ( column ) | {DRIFT | NULL_SHARE | NEW_SHARE} ( slot ) | DRIFT . MAX
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError, suggestion
 from ..metrics import metric_names
-from ..metrics.gate import VALIDATION, Condition, Node
+from ..metrics.gate import DRIFT_MAX, NULL_SHARE, OF_FIELD, OF_RAW, OF_SLOT, RAW, VALIDATION, Condition, Node
 from .base import Clause, always, of_type, same
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
@@ -111,21 +112,44 @@ def term(cursor: Cursor) -> Node:
 
 def metric(cursor: Cursor, kind: str) -> Node:
     first, measured = cursor.index, metric_names(grouped=True)
+    if cursor.accept(RAW[:-1], "."):
+        return raw(cursor, kind)
+    if kind == "metric" and cursor.accept(*DRIFT_MAX.partition(".")):
+        return Node("previous", DRIFT_MAX)
     validation = cursor.accept("validation", ".")
-    others = ("examples",) if validation else OF_TRAINING
+    of_rows = OF_SLOT if kind == "metric" else ()
+    others = ("examples",) if validation else (*OF_TRAINING, *OF_FIELD, *of_rows)
     name = cursor.identifier("a metric").lower()
     if name not in (*measured, *others):
         cursor.index = first
         raise cursor.error(f"There is no metric {name!r}.{suggestion(name, (*measured, *others))}")
     called = f"{VALIDATION}{name}" if validation else name
+    if name in OF_SLOT:
+        return Node("metric" if name == NULL_SHARE else "previous", name, label=named_in(cursor, "a slot"))
+    if name in OF_FIELD:
+        return Node(kind, called, label=named_in(cursor, "the column of EVALUATE's BY"))
     if not cursor.peek("("):
         return Node(kind, called)
     if name not in measured:
         raise cursor.error(f"{name} is of no label. Write {name} alone.")
+    return Node(kind, called, label=named_in(cursor, "a label"))
+
+
+def raw(cursor: Cursor, kind: str) -> Node:
+    """Read a metric of predictions before they are calibrated, after the prefix."""
+    name = cursor.identifier("a metric").lower()
+    if name not in OF_RAW:
+        cursor.index -= 1
+        raise cursor.error(f"Of predictions before they are calibrated there are {' and '.join(OF_RAW)}, not {name!r}.")
+    return Node(kind, f"{RAW}{name}", label=named_in(cursor, "a label") if cursor.peek("(") else None)
+
+
+def named_in(cursor: Cursor, what: str) -> str:
+    """Read a name in parentheses."""
     cursor.expect("(")
-    label = cursor.identifier("a label")
+    name = cursor.identifier(what)
     cursor.expect(")")
-    return Node(kind, called, label=label)
+    return name
 
 
 def read(cursor: Cursor) -> Condition | None:
@@ -163,7 +187,10 @@ RELEASE = Clause(
     "over all windows of the first pass, such as `auc > 0.7 AND pcopc BETWEEN "
     "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "
     "and the statement fails. `auc` is the first label's, `auc(buy)` the one of label `buy`, `validation.auc` the one of "
-    "VALIDATE's rows. Metrics: "
+    "VALIDATE's rows; `raw.pcopc` and `raw.ece` are of predictions before CALIBRATE, of all rows of the first pass; "
+    "`field_ce(c)` and `field_rce(c)` of the values of EVALUATE's column; "
+    "`drift.max`, `drift(slot)`, `new_share(slot)` and `null_share(slot)` are of the rows learned beside those of the served "
+    "version ([monitoring.md](monitoring.md)). Metrics: "
     f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
     read,
     None,

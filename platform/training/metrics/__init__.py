@@ -8,7 +8,7 @@ from .differences import MAE, MAPE, PCOPC, R2, RMSE
 from .groups import GAUC
 from .likelihood import LOGLOSS, NORMALIZED_ENTROPY
 from .multiclass import MULTICLASS
-from .ranking import AUC, PR_AUC
+from .ranking import AUC, ECE, PR_AUC
 from .recall_found import FOUND_METRICS
 
 METRICS: tuple[Metric, ...] = (
@@ -18,6 +18,7 @@ METRICS: tuple[Metric, ...] = (
     MAE,
     RMSE,
     PCOPC,
+    ECE,
     GAUC,
     PR_AUC,
     ACCURACY,

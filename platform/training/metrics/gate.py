@@ -15,8 +15,13 @@ from .labels import key
 Metrics = Mapping[str, float | None]
 """By name: `auc` of the first label, `auc(buy)` of any; labels in lower case."""
 
-VALIDATION = "validation."
-"""The prefix of metrics of the validation rows."""
+VALIDATION, RAW = "validation.", "raw."
+"""The prefixes of metrics of the validation rows, and of predictions before they are calibrated."""
+OF_RAW, OF_FIELD = ("pcopc", "ece"), ("field_ce", "field_rce")
+"""The metrics that have the latter, and those that name the column of EVALUATE's BY in parentheses."""
+DRIFT, DRIFT_MAX, NULL_SHARE, NEW_SHARE = "drift", "drift.max", "null_share", "new_share"
+OF_SLOT = (DRIFT, NULL_SHARE, NEW_SHARE)
+"""What is measured of a slot's values in the rows that were learned; all but NULLs beside the version before."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -87,7 +92,8 @@ class Condition(NamedTuple):
             if leaf.kind == "metric":
                 found[leaf.name] = metrics.get(leaf.name.lower())
             elif leaf.kind == "previous" and previous is not None:
-                found[f"previous.{leaf.name}"] = previous.get(leaf.name.lower())
+                name = leaf.name if leaf.value in (DRIFT, DRIFT_MAX, NEW_SHARE) else f"previous.{leaf.name}"
+                found[name] = previous.get(leaf.name.lower())
         return list(found.items())
 
 

@@ -22,6 +22,7 @@ from .likelihood import log_odds
 EXACT = 1 << 16
 BINS = 1 << 16
 LOGIT_LIMIT = 16.0
+PARTS = 15
 
 
 class Curve(NamedTuple):
@@ -150,6 +151,26 @@ def pr_auc(state: State) -> float | None:
     return float(np.clip((positives[::-1] * precise).sum() / total, 0, 1))
 
 
+def ece_of(rows: Doubles, labels: Doubles, predictions: Doubles) -> float | None:
+    """Return the mean distance of labels from predictions in PARTS parts of about equal size, of sums in order of prediction.
+
+    Source: Naeini, Cooper and Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015, with
+    parts of equal size.
+    """
+    if rows.sum() <= 0:
+        return None
+    part = np.clip((np.cumsum(rows) - rows / 2) / rows.sum() * PARTS, 0, PARTS - 1).astype(np.int64)
+    differences = np.bincount(part, labels, PARTS) - np.bincount(part, predictions, PARTS)
+    return float(np.abs(differences).sum() / rows.sum())
+
+
+def ece(state: State) -> float | None:
+    """Return the expected calibration error; see ece_of."""
+    predictions, negatives, positives = curve(state)
+    rows = np.maximum(negatives + positives, 0).astype(np.float64)
+    return ece_of(rows, positives.astype(np.float64), rows * predictions)
+
+
 def calibration(state: State, parts: int) -> tuple[tuple[float, float, int], ...]:
     """Return mean prediction, mean label and examples of parts of about equal size, in order of prediction."""
     predictions, negatives, positives = curve(state)
@@ -164,3 +185,10 @@ def calibration(state: State, parts: int) -> tuple[tuple[float, float, int], ...
 CLASSES = frozenset({"classes"})
 AUC = Metric("auc", "area under the ROC curve, exact up to 65,536 examples", CLASSES, RANKING, auc, headline=True)
 PR_AUC = Metric("pr_auc", "area under the curve of precision over recall", CLASSES, RANKING, pr_auc)
+ECE = Metric(
+    "ece",
+    "expected calibration error: the mean distance of labels from predictions in 15 parts of equal size",
+    CLASSES,
+    RANKING,
+    ece,
+)

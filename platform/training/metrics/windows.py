@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .differences import DIFFERENCES
 from .evaluate import Evaluate
 from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
@@ -262,3 +263,22 @@ def tallies_of(window: WindowPart, some: NDArray[np.bool_] | None, targets: Targ
 def metrics_of(windows: Iterable[Window], targets: Targets) -> dict[str, Values]:
     """Return the metrics of each label over windows."""
     return LabelMetrics.of(targets, (window.tallies for window in windows)).by_label()
+
+
+def missing_of(window: Window) -> str:
+    """Return the note about a window that lacks batches."""
+    return (
+        f"Window {window.number} of pass {window.pass_number}, split {window.split}, lacks {window.missing} of "
+        f"{window.batches + window.missing} batches: a shard had learned from them when they were scored, so they are left out."
+    )
+
+
+def by_value(windows: Iterable[Window]) -> dict[str, tuple[float, float, float]]:
+    """Return by value of the BY column its rows, and the sums of their first labels and predictions, over windows."""
+    found: dict[str, tuple[float, float, float]] = {}
+    for window in windows:
+        for value, tallies in window.segments.items():
+            rows, labels, predictions = tallies[0].states[DIFFERENCES.name][0][:3].tolist()
+            before = found.get(value, (0.0, 0.0, 0.0))
+            found[value] = before[0] + rows, before[1] + labels, before[2] + predictions
+    return found

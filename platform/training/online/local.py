@@ -213,7 +213,7 @@ def run_workers(
         windows = collectors[number]
 
         def learned(batch: Batch, predictions: NDArray[np.float32]) -> None:
-            windows.learned(batch, predictions)
+            windows.learned(batch, monitor.observed.observe(batch, predictions))
             pace.done(number)
 
         def ended(end: End) -> None:

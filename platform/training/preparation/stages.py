@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from ....warehouse.files import VersionFiles
 from ..prepared import Prepared, TrainingInput
-from . import baseline, classes, computed, counts, embeddings, hold_out, limits, positives, roles, shapes, sizes, staging
+from . import (
+    baseline,
+    calibration,
+    classes,
+    computed,
+    counts,
+    embeddings,
+    hold_out,
+    limits,
+    positives,
+    roles,
+    shapes,
+    sizes,
+    staging,
+)
 from .base import Preparation, Stage
 
 STAGES: tuple[Stage, ...] = (
@@ -13,6 +27,7 @@ STAGES: tuple[Stage, ...] = (
     computed.STAGE,
     roles.STAGE,
     limits.STAGE,
+    calibration.STAGE,
     embeddings.STAGE,
     classes.STAGE,
     counts.STAGE,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...input.timing import Timings
 from ...ps.watermarks import Lines, Turn
 from ..metrics.metrics import Tally
+from ..metrics.observed import ObservedTallies
 from ..metrics.windows import Window
 
 
@@ -19,6 +20,7 @@ class TurnReport(NamedTuple):
         counted: batches that the metrics have with this report; 0: none are new.
         ended: how many it has, where it is finished; else -1.
         tallies: of each label, how it scored the new ones before it learned from them.
+        observed: of the new ones, beside metrics.
     """
 
     pass_number: int
@@ -27,6 +29,7 @@ class TurnReport(NamedTuple):
     counted: int
     ended: int
     tallies: tuple[Tally, ...]
+    observed: ObservedTallies
 
     @property
     def turn(self) -> Turn:

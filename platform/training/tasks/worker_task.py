@@ -21,7 +21,9 @@ from ...ps.remote import DEADLINE_SECONDS
 from ...ps.watermarks import Turn, from_lines
 from ..compiled import compilations, prepare_task
 from ..metrics.metrics import LabelMetrics, Targets
+from ..metrics.observed import Observations, Observed
 from ..metrics.windows import Collector, Schedule, Window
+from ..observations import asked_of
 from ..online.worker import Worker
 from ..parallelism import in_step, pulls_ahead
 from .job import LATER, NO_MORE, REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
@@ -47,7 +49,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        progress = ProgressSender(member, task, prepared.targets, prepared.schedule)
+        progress = ProgressSender(member, task, prepared.targets, prepared.schedule, asked_of(prepared))
         source, over = prepared.source(job.epoch), threading.Event()
 
         def read() -> Generator[Batch | End, None, None]:
@@ -111,19 +113,22 @@ class ProgressSender:
         compiled: what was compiled since the last report.
     """
 
-    def __init__(self, member: Membership, task: Task, targets: Targets, schedule: Schedule | None) -> None:
+    def __init__(
+        self, member: Membership, task: Task, targets: Targets, schedule: Schedule | None, asked: Observations
+    ) -> None:
         self.clocks, self.compiled = Clocks(), Compiled()
         self._member = member
         self._task = task
         self._told = time.monotonic()
         self._collector = Collector(schedule, targets, self._count, lambda window: self._windows.append(window), {})
-        self._targets = targets
+        self._targets, self._asked, self._observed = targets, asked, Observed(asked)
         self._terms: dict[Turn, int] = {}
         self._begin()
 
     def learned(self, batch: Batch, predictions: NDArray[np.float32]) -> None:
         """Count a batch that was learned from, scored before."""
-        self._collector.learned(batch, predictions)
+        also = None if batch.counted else self._of(turn_of(batch), batch.term).observed
+        self._collector.learned(batch, self._observed.observe(batch, predictions, also))
 
     def ended(self, end: End) -> None:
         """Report that a turn is finished: others may wait for that."""
@@ -153,7 +158,8 @@ class ProgressSender:
         """Report to the driver what has not been reported."""
         self._told = time.monotonic()
         turns = tuple(
-            TurnReport(*turn, term, one.counted, one.ended, one.metrics.tallies()) for (turn, term), one in self._turns.items()
+            TurnReport(*turn, term, one.counted, one.ended, one.metrics.tallies(), one.observed.tallies())
+            for (turn, term), one in self._turns.items()
         )
         spent = Timings(self.clocks.seconds, *self.compiled.counted)
         report = Report(self._task.number, self._task.attempt, turns, tuple(self._windows), spent)
@@ -170,14 +176,14 @@ class ProgressSender:
         return dealt.term < self._terms.get(dealt.turn, 0)
 
     def _of(self, turn: Turn, term: int) -> TurnCount:
-        return self._turns.setdefault((turn, term), TurnCount(self._targets))
+        return self._turns.setdefault((turn, term), TurnCount(self._targets, self._asked))
 
 
 class TurnCount:
     """What has been learned of a turn since the last report; see TurnReport."""
 
-    def __init__(self, targets: Targets) -> None:
-        self.counted, self.ended = 0, -1
+    def __init__(self, targets: Targets, asked: Observations) -> None:
+        self.counted, self.ended, self.observed = 0, -1, Observed(asked)
         self.metrics = LabelMetrics(targets.ungrouped)
 
 

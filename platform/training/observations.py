@@ -1,0 +1,142 @@
+"""What a training observes of its batches beside metrics, and what its version keeps of it: calibrators, and a profile."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from ...algorithms.base import Online
+from ...algorithms.calibration import BINS
+from ...warehouse.calibration import CALIBRATION, read_table, write_table
+from ...warehouse.entries import CalibratorEntry
+from .clauses.calibrate import CALIBRATE
+from .metrics.calibrate import Calibration, Fitted, OctaveTally
+from .metrics.observed import Observations, Observed
+from .metrics.profile import EVERY, Profiled
+from .profiles.calibrators import line_of
+from .profiles.stored import Profiles, edges_in, keys_of, profiled, profiles_in, profiles_of
+from .profiles.stored import table_of as profile_table
+
+if TYPE_CHECKING:
+    from ...warehouse.draft import Draft
+    from ...warehouse.version import Version
+    from ..input.columns import Columns
+    from .prepared import Prepared
+
+BIN, VALUE = "bin", "value"
+SAMPLED_ROWS = 1 << 16
+
+
+def asked_of(prepared: Prepared) -> Observations:
+    """Return what a training observes of its batches."""
+    return Observations(calibration_of(prepared), before_of(prepared), profiled_of(prepared), every_of(prepared))
+
+
+def before_of(prepared: Prepared) -> tuple[int, ...]:
+    """Return of each split how many batches the splits before it have."""
+    return tuple(itertools.accumulate(prepared.batches, initial=0))[:-1]
+
+
+def every_of(prepared: Prepared) -> int:
+    """Return of how many batches of a split one is profiled: 65,536 rows at least, and one of EVERY of many."""
+    return max(1, min(EVERY, prepared.counts.total // SAMPLED_ROWS))
+
+
+def profiled_of(prepared: Prepared) -> Profiled | None:
+    """Return what is profiled of rows; None where nothing is learned batch by batch."""
+    algorithm = prepared.recipe.algorithm
+    if not isinstance(algorithm.learns, Online):
+        return None
+    labels = len(prepared.columns.labels) if algorithm.measured in ("classes", "numbers") else 0
+    return profiled(prepared.columns, labels, algorithm.measured == "classes")
+
+
+def calibration_of(prepared: Prepared) -> Calibration | None:
+    """Return what calibrators are to be fitted; None: none."""
+    calibrate, columns = prepared.plan.clause(CALIBRATE), prepared.columns
+    if calibrate is None:
+        return None
+    line, parent = line_of(columns, calibrate.by), prepared.parent
+    before = None if parent is None or not parent.manifest.calibrators else tally_of(parent, columns, calibrate.by)
+    return Calibration(calibrate.method, line, len(columns.labels), prepared.recipe.algorithm.late, before)
+
+
+def tally_of(version: Version, columns: Columns, by: tuple[str, ...]) -> OctaveTally | None:
+    """Return what a version's calibrators were fitted from, halved; None where it keeps none, or of other labels.
+
+    Raises:
+        ModelError: its file is damaged.
+    """
+    files, labels = version.stored("calibration"), columns.labels
+    if not files or version.manifest.roles.labels != labels:
+        return None
+    table = read_table(files[0])
+    kind, label, key = (table[name].to_numpy(zero_copy_only=False) for name in ("kind", "label", "key"))
+    sums = np.stack([table[name].to_numpy() for name in ("rows", "labels", "predictions")])
+    bins = np.zeros((len(labels), 3, BINS), np.int64)
+    binned = kind == BIN
+    bins[label[binned], :, key[binned]] = sums[:, binned].T
+    same = CALIBRATE.kept(version.manifest)
+    valued = ~binned & (same is not None and tuple(map(str.lower, same.by)) == tuple(map(str.lower, by)))
+    keys, place = np.unique(key[valued].view(np.uint64), return_inverse=True)
+    values = np.zeros((len(labels), 3, len(keys)), np.int64)
+    values[label[valued], :, place] = sums[:, valued].T
+    return OctaveTally(-1, bins, keys, values).halved()
+
+
+def kept_of(observed: Observed, labels: tuple[str, ...], draft: Draft) -> tuple[CalibratorEntry, ...]:
+    """Write what a version's calibrators were fitted from, and their biases, and return their curves; none where none are."""
+    if observed.calibrating is None:
+        return ()
+    known, fitted = observed.calibrating.fitted()
+    write_table(draft.calibration, table_of(known, fitted))
+    return tuple(
+        CalibratorEntry(label, one.curve.method, tuple(one.curve.at.tolist()), tuple(one.curve.to.tolist()), one.curve.slope)
+        for label, one in zip(labels, fitted, strict=True)
+    )
+
+
+def profiles_made(prepared: Prepared, observed: Observed) -> Profiles:
+    """Return the profiles of the rows that were learned; none where none were made."""
+    if observed.profile is None:
+        return {}
+    parent = prepared.parent
+    edges = {} if parent is None else edges_in(profiles_in(parent))
+    return profiles_of(observed.profile.tally(), prepared.columns, edges, None if parent is None else keys_of(parent))
+
+
+def keep_profile(profiles: Profiles, draft: Draft) -> None:
+    """Write the profiles of a version."""
+    if profiles:
+        write_table(draft.profile, profile_table(profiles))
+
+
+def table_of(known: OctaveTally, fitted: tuple[Fitted, ...]) -> pa.Table:
+    """Return tallies and biases as a version keeps them."""
+    parts = []
+    for label, one in enumerate(fitted):
+        filled = np.flatnonzero(known.bins[label, 0])
+        bias = np.full(len(known.keys), np.nan)
+        bias[np.searchsorted(known.keys, one.biases.keys)] = one.biases.values
+        for kind, key, sums, biases in (
+            (BIN, filled, known.bins[label][:, filled], np.full(len(filled), np.nan)),
+            (VALUE, known.keys.view(np.int64), known.values[label], bias),
+        ):
+            arrays = [np.full(len(key), label, np.int32), [kind] * len(key), key, *sums]
+            columns = [pa.array(values, field.type) for values, field in zip(arrays, CALIBRATION, strict=False)]
+            parts.append(pa.table([*columns, pa.array(biases, mask=np.isnan(biases))], schema=CALIBRATION))
+    return pa.concat_tables(parts)
+
+
+def note_of(entries: tuple[CalibratorEntry, ...], method: str) -> str | None:
+    """Say that fewer numbers were fitted than the statement asks for; None where all were."""
+    less = [entry.label for entry in entries if entry.method != method]
+    if not less:
+        return None
+    return (
+        f"{CALIBRATE} fitted a straight line in log odds for {', '.join(less)}, or nothing: a curve takes 1,000 examples of "
+        "either label in the second half of the first pass."
+    )

@@ -1,0 +1,200 @@
+"""A profile as a version keeps it: a row for each slot, prediction and label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ....warehouse.calibration import read_table
+from ...ps.keys import slot_seed
+from ..metrics.profile import BUCKETS, Profiled, ProfileTally
+
+if TYPE_CHECKING:
+    from ....warehouse.version import Version
+    from ...input.columns import Columns
+    from ...input.slot import Slot
+
+TOP, QUANTILES = 64, 129
+CATEGORY, NUMBER, PREDICTION, LABEL = "category", "number", "prediction", "label"
+PROFILE = pa.schema(
+    [
+        pa.field("slot", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("nulls", pa.int64(), nullable=False),
+        pa.field("values", pa.int64(), nullable=False),
+        pa.field("distinct", pa.int64()),
+        pa.field("new_share", pa.float64()),
+        pa.field("buckets", pa.list_(pa.int64())),
+        pa.field("edges", pa.list_(pa.float32())),
+        pa.field("top", pa.list_(pa.struct([("key", pa.int64()), ("count", pa.int64())]))),
+        pa.field("quantiles", pa.list_(pa.float32())),
+        pa.field("mean", pa.float64()),
+        pa.field("squares", pa.float64()),
+    ]
+)
+
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+NONE: Any = None
+
+
+class SlotProfile(NamedTuple):
+    """What is known of the values of a slot in some rows.
+
+    Attributes:
+        rows: that were looked at; nulls: of them, without a value; values: occurrences, several of an array.
+        distinct: values that occurred, of a category.
+        new_share: the share of occurrences whose key has no row in the version before; None where nobody knows.
+        buckets: int64[256], of categories by the key, of numbers by `edges`, of predictions by log odds.
+        top: keys and counts of the most frequent categories.
+        quantiles: float32[129], of numbers; mean, squares: their mean, and that of their squares.
+    """
+
+    slot: str
+    kind: str
+    rows: int
+    nulls: int
+    values: int
+    distinct: int | None = None
+    new_share: float | None = None
+    buckets: Ints = NONE
+    edges: NDArray[np.float32] = NONE
+    top: tuple[Keys, Ints] = NONE
+    quantiles: NDArray[np.float32] = NONE
+    mean: float | None = None
+    squares: float | None = None
+
+    @property
+    def null_share(self) -> float | None:
+        """The share of rows without a value."""
+        return self.nulls / self.rows if self.rows else None
+
+
+Profiles = dict[str, SlotProfile]
+
+
+def categories(columns: Columns) -> list[Slot]:
+    """Return the slots whose values are counted by key: no crosses, whose sources are."""
+    others = {slot.name for slot in (*columns.continuous, *columns.vectors)}
+    return [slot for slot in columns.features if not slot.members and slot.name not in others]
+
+
+def profiled(columns: Columns, labels: int, classes: bool) -> Profiled:
+    """Return what is profiled of rows with these columns."""
+    slots, lines = categories(columns), [slot.name for slot in columns.scalar]
+    return Profiled(
+        tuple(slot.number for slot in slots),
+        np.array([slot_seed(slot.source) for slot in slots], np.uint64),
+        tuple(lines.index(slot.name) if slot.name in lines else -1 for slot in slots),
+        len(columns.continuous),
+        classes,
+        labels,
+    )
+
+
+def profiles_of(
+    tally: ProfileTally, columns: Columns, edges: Mapping[str, NDArray[np.float32]], known: Keys | None
+) -> Profiles:
+    """Return the profiles of the slots of some rows.
+
+    Args:
+        edges: of numbers, those of the first version, as far as it has them.
+        known: the keys that have rows in the version before, ascending; None where there is none.
+    """
+    found = {}
+    for place, slot in enumerate(categories(columns)):
+        found[slot.name] = category(slot.name, slot.source, place, tally, known)
+    for sample, slot in zip(tally.sample, columns.continuous, strict=True):
+        found[slot.name] = number(slot.name, tally.rows, sample, edges.get(slot.name))
+    for predictions, sums, label in zip(tally.predictions, tally.sums, columns.labels, strict=False):
+        name, mean = f"({label})", sums / max(tally.rows, 1)
+        counts = np.pad(predictions, (0, BUCKETS - len(predictions))) if predictions.any() else NONE
+        found[name] = SlotProfile(name, PREDICTION, tally.rows, 0, tally.rows, buckets=counts, mean=float(mean[1]))
+        if sums[0]:
+            found[label] = SlotProfile(label, LABEL, tally.rows, 0, tally.rows, mean=float(mean[0]))
+    return found
+
+
+def category(name: str, source: str, place: int, tally: ProfileTally, known: Keys | None) -> SlotProfile:
+    own = slice(*np.searchsorted(tally.places, [place, place + 1]))
+    keys, counts = tally.keys[own], tally.counts[own]
+    null = int(counts[keys == np.uint64(slot_seed(source))].sum())
+    top = np.argsort(-counts, kind="stable")[:TOP]
+    new = None
+    if known is not None and counts.sum():
+        there = known[np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))] == keys if len(known) else keys < 0
+        new = float(counts[~there].sum() / counts.sum())
+    values = int(tally.buckets[place].sum())
+    nulls = int(tally.absent[place]) + null
+    return SlotProfile(
+        name, CATEGORY, tally.rows, nulls, values, len(keys), new, tally.buckets[place], top=(keys[top], counts[top])
+    )
+
+
+def number(name: str, rows: int, sample: NDArray[np.float32], edges: NDArray[np.float32] | None) -> SlotProfile:
+    there = sample[~np.isnan(sample)].astype(np.float64)
+    missing = (len(sample) - len(there)) / max(len(sample), 1)
+    nulls = round(missing * rows)
+    if not len(there):
+        return SlotProfile(name, NUMBER, rows, nulls, rows - nulls)
+    if edges is None:
+        edges = np.quantile(there, np.arange(1, BUCKETS) / BUCKETS).astype(np.float32)
+    buckets = np.bincount(np.searchsorted(edges, there.astype(np.float32), "right"), minlength=BUCKETS)
+    quantiles = np.quantile(there, np.linspace(0, 1, QUANTILES)).astype(np.float32)
+    mean, squares = float(there.mean()), float((there**2).mean())
+    return SlotProfile(
+        name, NUMBER, rows, nulls, rows - nulls, buckets=buckets, edges=edges, quantiles=quantiles, mean=mean, squares=squares
+    )
+
+
+def table_of(profiles: Profiles) -> pa.Table:
+    """Return profiles as a version keeps them."""
+    rows = []
+    for one in profiles.values():
+        row: dict[str, Any] = one._asdict()
+        for name in ("buckets", "edges", "quantiles"):
+            row[name] = None if row[name] is None else row[name].tolist()
+        if one.top is not None:
+            keys, counts = one.top
+            pairs = zip(keys.view(np.int64).tolist(), counts.tolist(), strict=True)
+            row["top"] = [{"key": key, "count": count} for key, count in pairs]
+        rows.append(row)
+    return pa.Table.from_pylist(rows, PROFILE)
+
+
+def profiles_in(version: Version) -> Profiles:
+    """Return the profiles that a version keeps, none where it keeps none.
+
+    Raises:
+        ModelError: its file is damaged.
+    """
+    files = version.stored("profile")
+    if not files:
+        return {}
+    found = {}
+    for row in read_table(files[0]).to_pylist():
+        for name, kind in (("buckets", np.int64), ("edges", np.float32), ("quantiles", np.float32)):
+            row[name] = None if row[name] is None else np.array(row[name], kind)
+        if row["top"] is not None:
+            keys = np.array([one["key"] for one in row["top"]], np.int64).view(np.uint64)
+            row["top"] = keys, np.array([one["count"] for one in row["top"]], np.int64)
+        found[row["slot"]] = SlotProfile(**row)
+    return found
+
+
+def edges_in(profiles: Profiles) -> dict[str, NDArray[np.float32]]:
+    """Return the edges of numbers that versions after this one keep."""
+    return {name: one.edges for name, one in profiles.items() if one.edges is not None}
+
+
+def keys_of(version: Version) -> Keys:
+    """Return the keys that have rows in a version, ascending."""
+    if not version.manifest.tables:
+        return np.empty(0, np.uint64)
+    parts = [batch.column(0).to_numpy() for batch in version.rows(version.manifest.tables[0].name, ["key"])]
+    return np.sort(np.concatenate([np.empty(0, np.int64), *parts]).view(np.uint64))

@@ -1,0 +1,133 @@
+"""SHOW PROVENANCE and REPRODUCE: a version comes out again as it was, and what has changed is named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import xpsql
+from tests.notes import Notes
+from tests.training.log import log, write
+from xpsql.platform.errors import ModelError, TrainingError
+from xpsql.platform.progress import SilentReporter
+
+TRAINED = "TRAIN MODEL m USING {} LABEL label TIME ts {} AS SELECT * FROM parquet.`{}`"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(log(4000), tmp_path / "log.parquet")
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
+    with xpsql.connect(tmp_path / "warehouse", reporter=Notes()) as session:
+        yield session
+
+
+def result(session: xpsql.Session, text: str) -> tuple[list[dict[str, Any]], str]:
+    rows = session.sql(text).arrow().to_pylist()
+    assert all(row["equal"] for row in rows)
+    assert not list((session.models.warehouse / ".scratch").iterdir())
+    return rows, rows[-1]["found"]
+
+
+@pytest.mark.parametrize(
+    ("using", "clauses"),
+    [
+        ("xftrl", "CALIBRATE (by = (user))"),
+        ("xnn", "WITH (workers = 2, sync = 'bsp')"),
+        ("fm", "VALIDATE ON 0.2 WITH (passes = 2)"),
+        ("owlqn", ""),
+    ],
+)
+def test_a_version_comes_out_again_to_the_bit(embedded: xpsql.Session, path: Path, using: str, clauses: str) -> None:
+    embedded.sql(TRAINED.format(using, clauses, path))
+    rows, verdict = result(embedded, "REPRODUCE MODEL m VERSION 1")
+    assert verdict == "equal to the bit"
+    assert {row["kind"] for row in rows} == {"source", "environment", "file", "result"}
+    assert [version.number for version in embedded.models.versions("m")] == [1]
+
+
+def test_a_version_that_goes_on_comes_out_again_from_its_parent(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(TRAINED.format("xftrl", "", path))
+    columns = "label, ts, user, item, price, tags, scores, vector"
+    embedded.sql(f"CONTINUE MODEL m WITH (once = 'monday') AS SELECT {columns} FROM parquet.`{path}`")
+    assert result(embedded, "REPRODUCE MODEL m VERSION 2")[1] == "equal to the bit"
+    embedded.models.drop("m", 1)
+    with pytest.raises(ModelError, match="goes on from version 1, which is gone"):
+        embedded.sql("REPRODUCE MODEL m VERSION 2")
+
+
+def test_spark_makes_a_version_again(path: Path, tmp_path: Path, spark: SparkSession) -> None:
+    with xpsql.connect(tmp_path / "spark", spark, SilentReporter()) as session:
+        session.sql(TRAINED.format("xftrl", "WITH (workers = 1, shards = 2)", path))
+        assert result(session, "REPRODUCE MODEL m")[1] == "equal to the bit"
+
+
+def test_workers_that_run_freely_are_held_to_the_spread_of_three_runs(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(TRAINED.format("xftrl", "WITH (workers = 2)", path))
+    rows, verdict = result(embedded, "REPRODUCE MODEL m")
+    assert verdict == "within the spread of 3 runs"
+    assert {"auc", "logloss"} <= {row["name"] for row in rows if row["kind"] == "metric"}
+
+
+def test_a_source_that_changed_is_named_before_work_starts_and_in_the_error(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(TRAINED.format("xftrl", "", path))
+    table = pq.read_table(path)
+    labels = table["label"].to_pylist()
+    labels[7] = 1 - labels[7]
+    write(table.set_column(0, "label", pa.array(labels, pa.int32())), path)
+    with pytest.raises(TrainingError, match=r"differs: [\d,]+ of [\d,]+ rows, first key -?\d+, slot \w+") as raised:
+        embedded.sql("REPRODUCE MODEL m")
+    assert any("The source parquet." in note and "has changed" in note for note in raised.value.__notes__)
+
+
+def test_a_query_that_asks_the_clock_or_chance_says_so(embedded: xpsql.Session, path: Path) -> None:
+    query = f"SELECT * FROM parquet.`{path}` WHERE rand() < 0.5"
+    embedded.sql(f"TRAIN MODEL m USING xftrl LABEL label TIME ts AS {query}")
+    with pytest.raises(TrainingError, match="cannot be made again as it was") as raised:
+        embedded.sql("REPRODUCE MODEL m")
+    assert any("depend on time, chance or order" in note for note in raised.value.__notes__)
+
+
+def test_what_no_training_made_is_refused(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(TRAINED.format("xftrl", "", path))
+    embedded.sql("SHRINK MODEL m WHERE count < 2")
+    with pytest.raises(ModelError, match="not made by a training"):
+        embedded.sql("REPRODUCE MODEL m")
+
+
+def facts(session: xpsql.Session, text: str) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["kind"], row["name"]): row for row in session.sql(text).arrow().to_pylist()}
+
+
+def test_provenance_names_what_a_version_was_made_from(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(TRAINED.format("xftrl (alpha = 0.2)", "", path))
+    embedded.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+    found = facts(embedded, "SHOW PROVENANCE OF MODEL m VERSION 2")
+    before = facts(embedded, "SHOW PROVENANCE OF MODEL m VERSION 1")
+    assert found["parent", "m v1"]["digest"] == before["version", "m v1"]["digest"]
+    assert len(found["source", f"parquet.`{path}`"]["digest"]) == 32
+    assert before["option", "USING xftrl alpha"]["value"] == "0.2 (user)"
+    assert found["option", "WITH seed"]["value"] == "7 (default)"
+    assert len(found["build", "native"]["digest"]) == 16
+    assert found["package", "jax"]["value"]
+    assert found["file", "rows/weights/part-00000.parquet"]["digest"]
+    assert found["statement", "statement"]["value"].startswith("CONTINUE MODEL m")
+    embedded.models.drop("m", 1)
+    assert facts(embedded, "SHOW PROVENANCE OF MODEL m")["parent", "m v1"]["value"] == "dropped"
+
+
+def test_a_warehouse_that_was_copied_gives_the_same(embedded: xpsql.Session, path: Path, tmp_path: Path) -> None:
+    embedded.sql(TRAINED.format("xftrl", "", path))
+    shutil.copytree(tmp_path / "warehouse", tmp_path / "copy")
+    with xpsql.connect(tmp_path / "copy", reporter=SilentReporter()) as session:
+        assert result(session, "REPRODUCE MODEL m")[1] == "equal to the bit"
