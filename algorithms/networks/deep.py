@@ -21,7 +21,7 @@ from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss
 from .booster import LAYERS, BoosterOptions, BoosterTower
-from .tower import Tower, activations_of, check_hidden
+from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
     import optax
@@ -46,6 +46,13 @@ class DeepOptions(LongOptions, BoosterOptions):
         minimum=0,
         maximum=1,
         open_maximum=True,
+        needs=LAYERS,
+    )
+    normalise: str = option(
+        "none",
+        "batch_norm: hidden layers are normalised by each batch while they learn, by moving averages where they score; for "
+        "several passes",
+        choices=("none", BATCH_NORM),
         needs=LAYERS,
     )
     alpha: float = option(
@@ -91,7 +98,8 @@ def deep(
     seen = seen or LayerInputs(
         num_inputs(options, layout), lambda parameters, inputs: network_inputs(parameters, inputs, layout)
     )
-    booster = BoosterTower(options, options.activation, seen.width, layout.outputs, options.dropout, algorithm)
+    norm = options.normalise == BATCH_NORM
+    booster = BoosterTower(options, options.activation, seen.width, layout.outputs, options.dropout, norm, algorithm)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
@@ -111,7 +119,7 @@ def deep(
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs), vectors, *long_tables(options)),
         optimizer=optimizer,
-        learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0),
+        learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0, examples_meet=norm),
         dense=(*dense, *booster.specs),
         dense_optimizer=dense_optimizer,
         operators=admits_long(options),
@@ -141,4 +149,5 @@ def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
     check_hidden(options.hidden, "hidden", algorithm)
     outputs = layout.outputs
     activations = activations_of(options.activation, options.hidden, algorithm)
-    return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout)
+    norm = options.normalise == BATCH_NORM
+    return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout, norm)
