@@ -118,6 +118,7 @@ def context(size: int, valid: int | None = None) -> Context:
         slot=index % 5,
         draw=jnp.asarray([SEED, 0, 1, 2], jnp.uint32),
         base_rate=jnp.float32(0.3),
+        rate=jnp.float32(1),
         examples=jnp.float32(1000),
     )
 
