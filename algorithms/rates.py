@@ -17,6 +17,7 @@ OF_VECTORS, LARGEST_OF_VECTORS = 0.1, 0.4
 OF_FIELD_VECTORS, OF_FEW_FIELDS = 0.0625, 0.2
 DAMPING_OF_VECTORS, PAIRS_TO_DAMP = 0.3, 150
 SPREAD = 0.06
+OF_INTERESTS, LARGEST_OF_INTERESTS = 0.2, 0.1
 VARIANCE = 2.0
 ARRAYS = 6
 """Slots that an array or map counts as: by root, n values together move a score by up to the root of n times what one does."""
@@ -47,6 +48,12 @@ def field_vector_rate_of(layout: Layout, loss: str = "logloss") -> float:
     slots = moved(layout)
     rate = max(OF_FIELD_VECTORS / math.sqrt(slots), OF_FEW_FIELDS / slots)
     return round(min(LARGEST_OF_VECTORS, rate / CURVATURE.get(loss, LOGISTIC)), 4)
+
+
+def interest_rate_of(layout: Layout) -> float:
+    """Return the learning rate of vectors whose products say how well a history matches a target: from vectors that hardly move
+    nothing of them can be told apart, and the layers learn to do without."""
+    return round(min(LARGEST_OF_INTERESTS, OF_INTERESTS / math.sqrt(layout.active)), 4)
 
 
 def alpha_option() -> float | None:

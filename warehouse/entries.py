@@ -124,14 +124,16 @@ class DenseEntry:
 
 @dataclass(frozen=True)
 class RoundEntry:
-    """A round of training and rebuilding: its passes, the number of the best of them, and its recall on the rows held out;
-    state, next_epoch: until the version is there, the checksum of what RESUME needs to begin the next one, and its epoch."""
+    """A round of a training: its passes, the number of the best of them, and what that came to on the rows held out, recall
+    where a tree was made anew; state, next_epoch: until the version is there, the checksum of what RESUME needs to begin the
+    next one, and its epoch; held: what follows learns the rows held out."""
 
     passes: int
     best_pass: int = 0
     recall: float = 0.0
     state: int = 0
     next_epoch: int = 0
+    held: bool = False
 
 
 @dataclass(frozen=True)

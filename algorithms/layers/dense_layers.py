@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...platform.operators.base import DenseSpec, mixed
 from .activations import ACTIVATIONS, Start
 from .affine import RECTIFIED, affine
+from .batch_norm import norm_specs, normalised
 from .running import MOMENTUM, follow, running
 from .stacked import Stacked
 
@@ -37,6 +38,7 @@ class Layer(NamedTuple):
         inputs, units: widths.
         activation: a name in ACTIVATIONS.
         dropout: the share of units that a training step leaves out.
+        norm: x W is normalised by batches before the bias is added.
     """
 
     name: str
@@ -46,16 +48,18 @@ class Layer(NamedTuple):
     activation: str
     residual: bool = False
     dropout: float = 0.0
+    norm: bool = False
 
     def specs(self) -> tuple[DenseSpec, ...]:
-        """Return its dense parameters: `kernel`, `bias` and what its activation keeps."""
+        """Return its dense parameters: `kernel`, `bias` and what its normalisation and its activation keep."""
         learned = ACTIVATIONS[self.activation].init(self.units)
         own = {
             "kernel": ((self.inputs, self.units), he_uniform(self.number, self.inputs, self.units)),
             "bias": ((self.units,), None),
         }
         specs = (DenseSpec(f"{self.name}.{name}", shape, init) for name, (shape, init) in own.items())
-        return *specs, *activation_specs(self.name, self.activation, learned)
+        norm = norm_specs(self.name, (self.units,)) if self.norm else ()
+        return *specs, *norm, *activation_specs(self.name, self.activation, learned)
 
     def apply(
         self, parameters: Parameters, x: jax.Array | Stacked, random: jax.Array | None, mask: jax.Array | None = None
@@ -63,8 +67,12 @@ class Layer(NamedTuple):
         """Return float32[batch, ..., units] for x float32[batch, ..., inputs]; `random` as in Inputs, `mask` of activated."""
         own = branch(parameters, self.name)
         kernel, bias = own["kernel"], own["bias"]
-        rectified = self.activation == RECTIFIED and not isinstance(x, Stacked)
-        y = x.times(kernel) + bias if isinstance(x, Stacked) else affine(x, kernel, bias, rectified)
+        rectified = self.activation == RECTIFIED and not isinstance(x, Stacked) and not self.norm
+        if self.norm:
+            y = x.times(kernel) if isinstance(x, Stacked) else affine(x, kernel, jnp.zeros_like(bias))
+            y = normalised(branch(own, "norm"), y) + bias
+        else:
+            y = x.times(kernel) + bias if isinstance(x, Stacked) else affine(x, kernel, bias, rectified)
         if not rectified:
             y = activated(self.activation, own, y, mask)
         if self.dropout and random is not None:

@@ -56,10 +56,11 @@ class Level(NamedTuple):
         dropout: float,
         gate_dropout: float,
         last: bool,
+        norm: bool,
     ) -> Level:
         """Return level `number`, from 1 on; the other arguments are as in Parallel and above."""
         name, count, first = f"level_{number}", labels * own + shared, number * 1000
-        experts = Parallel(f"{name}.experts", first, count, inputs, hidden, activations, 0, dropout)
+        experts = Parallel(f"{name}.experts", first, count, inputs, hidden, activations, 0, dropout, norm)
         gates = Parallel(f"{name}.gates", first + 100, labels, inputs, (), (), own + shared)
         shared_gate = None if last else Parallel(f"{name}.shared_gate", first + 200, 1, inputs, (), (), count)
         return Level(labels, own, shared, experts, gates, shared_gate, gate_dropout)

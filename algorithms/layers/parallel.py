@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ...platform.operators.base import DenseSpec
 from .activations import ACTIVATIONS
 from .affine import RECTIFIED, affine, side_by_side
+from .batch_norm import norm_specs, normalised
 from .dense_layers import Parameters, activated, activation_specs, branch, dropped, he_uniform
 from .stacked import Stacked
 
@@ -29,6 +31,7 @@ class Parallel(NamedTuple):
         activations: of each hidden layer.
         outputs: width of what comes out of each; 0: its last hidden layer.
         dropout: the share of hidden units that a training step leaves out.
+        norm: hidden layers are normalised by batches.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Parallel(NamedTuple):
     activations: tuple[str, ...]
     outputs: int = 0
     dropout: float = 0.0
+    norm: bool = False
 
     @property
     def units(self) -> int:
@@ -65,6 +69,7 @@ class Parallel(NamedTuple):
                 kernel = DenseSpec(f"{name}.kernel", (inputs, self.count * units), side_by_side)
             learned = {key: repeated(values, self.count) for key, values in ACTIVATIONS[activation].init(units).items()}
             specs += [kernel, DenseSpec(f"{name}.bias", (self.count, units))]
+            specs += norm_specs(name, (self.count, units)) if self._normalises(i) else ()
             specs += activation_specs(name, activation, learned)
         return tuple(specs)
 
@@ -75,16 +80,22 @@ class Parallel(NamedTuple):
             x: float32[batch, inputs], which goes into all, or float32[batch, count, inputs].
             random: as in Inputs.
         """
-        for name, number, inputs, units, activation in self._layers:
-            own = branch(parameters, name)
-            rectified = activation == RECTIFIED and not isinstance(x, Stacked)
-            x = self._sums(rectified, x, own["kernel"], own["bias"], inputs, units)
+        for i, (name, number, inputs, units, activation) in enumerate(self._layers):
+            own, norm = branch(parameters, name), self._normalises(i)
+            rectified = activation == RECTIFIED and not isinstance(x, Stacked) and not norm
+            x = self._sums(rectified, x, own["kernel"], jnp.zeros_like(own["bias"]) if norm else own["bias"], inputs, units)
+            if norm:
+                x = normalised(branch(own, "norm"), x) + own["bias"]
             if not rectified:
                 x = activated(activation, own, x)
             if self.dropout and random is not None and activation != "linear":
                 x = dropped(x, self.dropout, random, number)
         assert isinstance(x, jax.Array)
         return x
+
+    def _normalises(self, layer: int) -> bool:
+        """Return whether a layer, from 0, is normalised."""
+        return self.norm and layer < len(self.hidden)
 
     def _sums(
         self, rectified: bool, x: jax.Array | Stacked, kernel: jax.Array, bias: jax.Array, inputs: int, units: int

@@ -38,6 +38,7 @@ class BoosterTower:
     Args:
         activation: as of the network; its first one is that of all layers.
         inputs, outputs: widths.
+        dropout, norm: of the hidden layers, as of the network.
         algorithm: for messages.
 
     Attributes:
@@ -48,11 +49,18 @@ class BoosterTower:
     """
 
     def __init__(
-        self, options: BoosterOptions, activation: tuple[str, ...], inputs: int, outputs: int, dropout: float, algorithm: str
+        self,
+        options: BoosterOptions,
+        activation: tuple[str, ...],
+        inputs: int,
+        outputs: int,
+        dropout: float,
+        norm: bool,
+        algorithm: str,
     ) -> None:
         check_hidden(options.booster, "booster", algorithm)
         activations = activations_of(activation[:1], options.booster, algorithm)
-        self._network = Parallel("booster", FIRST_BOOSTER, 1, inputs, options.booster, activations, outputs, dropout)
+        self._network = Parallel("booster", FIRST_BOOSTER, 1, inputs, options.booster, activations, outputs, dropout, norm)
         self.specs = tuple(spec._replace(train_only=True) for spec in self._network.specs()) if options.booster else ()
         self._hint = options.hint
 

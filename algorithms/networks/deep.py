@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import jax
 
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
-from ...platform.options import option
+from ...platform.options import given_or, known, option
 from ..base import Algorithm, Inputs, Layout, Online, Parameters, Scores, Traits
 from ..layers.activations import ACTIVATIONS
 from ..layers.initial import uniform
@@ -21,10 +21,12 @@ from ..layers.stacked import Stacked
 from ..linear.scores import linear_scores
 from ..losses import Loss
 from .booster import LAYERS, BoosterOptions, BoosterTower
-from .tower import Tower, activations_of, check_hidden
+from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
     import optax
+
+VECTOR_RATE, INIT_SCALE = 0.02, 0.01
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,33 @@ class DeepOptions(LongOptions, BoosterOptions):
         open_maximum=True,
         needs=LAYERS,
     )
+    normalise: str = option(
+        "none",
+        "batch_norm: hidden layers are normalised by each batch while they learn, by moving averages where they score; for "
+        "several passes",
+        choices=("none", BATCH_NORM),
+        needs=LAYERS,
+    )
     alpha: float = option(
         0.1, "learning rate of the linear weights; raise it for short logs", minimum=0, open_minimum=True, optimizer=True
     )
-    vector_learning_rate: float = option(
-        0.02, "learning rate of the vectors; raise it for short logs", minimum=0, open_minimum=True, optimizer=True
+    vector_learning_rate: float | None = option(
+        None,
+        "learning rate of the vectors; by default 0.02; raise it for short logs",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
     )
     learning_rate: float = option(
         0.001, "learning rate of the layers; lower it where the loss jumps", minimum=0, open_minimum=True
     )
-    init_scale: float = option(0.01, "standard deviation of new vectors; raise it for short logs", minimum=0)
+    init_scale: float | None = option(
+        None, "standard deviation of new vectors; by default 0.01; raise it for short logs", minimum=0
+    )
+
+    def adapted(self, layout: Layout) -> Self:
+        """See `adapted` of platform/options."""
+        return given_or(self, vector_learning_rate=VECTOR_RATE, init_scale=INIT_SCALE)
 
 
 class LayerInputs(NamedTuple):
@@ -88,15 +107,18 @@ def deep(
         random: an update needs random numbers, without dropout too.
         seen: what the network sees, and a booster too; None: network_inputs.
     """
+    options = options.adapted(layout)
+    vector_rate, scale = known(options.vector_learning_rate), known(options.init_scale)
     seen = seen or LayerInputs(
         num_inputs(options, layout), lambda parameters, inputs: network_inputs(parameters, inputs, layout)
     )
-    booster = BoosterTower(options, options.activation, seen.width, layout.outputs, options.dropout, algorithm)
+    norm = options.normalise == BATCH_NORM
+    booster = BoosterTower(options, options.activation, seen.width, layout.outputs, options.dropout, norm, algorithm)
 
     def optimizer(table: TableSpec) -> Operator:
         if table.name == "weights":
             return ftrl(FtrlOptions(alpha=options.alpha), table)
-        return adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table)
+        return adagrad(AdagradOptions(learning_rate=vector_rate), table)
 
     def boosted(parameters: Parameters, inputs: Inputs, booster: BoosterTower) -> jax.Array:
         deep_part = booster.apply(parameters, seen.inputs(parameters, inputs), inputs.random)
@@ -107,11 +129,11 @@ def deep(
 
         return optax.adam(options.learning_rate)
 
-    vectors = TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim))
+    vectors = TableSpec("vectors", options.dim, uniform(scale, options.dim))
     return Algorithm(
         tables=(TableSpec("weights", layout.outputs), vectors, *long_tables(options)),
         optimizer=optimizer,
-        learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0),
+        learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0, examples_meet=norm),
         dense=(*dense, *booster.specs),
         dense_optimizer=dense_optimizer,
         operators=admits_long(options),
@@ -141,4 +163,5 @@ def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
     check_hidden(options.hidden, "hidden", algorithm)
     outputs = layout.outputs
     activations = activations_of(options.activation, options.hidden, algorithm)
-    return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout)
+    norm = options.normalise == BATCH_NORM
+    return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout, norm)

@@ -21,7 +21,7 @@ from ..linear.scores import linear_scores
 from ..losses import loss_of
 from .deep import LayerInputs, deep, network_inputs, num_inputs
 from .interest import ATTENTION, Interest, InterestOptions, check_attention
-from .tower import Tower, activations_of, check_hidden
+from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 EXTRACTION, EVOLUTION = 200, 201  # numbers of the recurrent layers, after attention's
 
@@ -111,7 +111,8 @@ class DienNetwork:
         self._evolution = Gru("evolution", EVOLUTION, self._width, self._width)
         activations = activations_of(options.activation, options.hidden, "dien")
         self.width = num_inputs(options, layout) + 3 * self._width
-        self._tower = Tower(self.width, options.hidden, layout.outputs, activations, False, options.dropout)
+        norm = options.normalise == BATCH_NORM
+        self._tower = Tower(self.width, options.hidden, layout.outputs, activations, False, options.dropout, norm)
         layers = self._attention, self._tower
         self.specs = (
             *(spec for layer in layers for spec in layer.specs),

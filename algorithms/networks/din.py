@@ -14,7 +14,7 @@ from ..linear.scores import linear_scores
 from ..losses import loss_of
 from .deep import LayerInputs, deep, network_inputs, num_inputs
 from .interest import ATTENTION, Interest, InterestOptions, check_attention
-from .tower import Tower, activations_of, check_hidden
+from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class DinNetwork:
         self._attention = Attention("attention", ATTENTION, width, options.attention, names, options.softmax)
         activations = activations_of(options.activation, options.hidden, "din")
         self.width = num_inputs(options, layout) + 3 * width
-        self._tower = Tower(self.width, options.hidden, layout.outputs, activations, False, options.dropout)
+        norm = options.normalise == BATCH_NORM
+        self._tower = Tower(self.width, options.hidden, layout.outputs, activations, False, options.dropout, norm)
         self.specs = (*self._attention.specs, *self._tower.specs)
 
     def scores(self, parameters: Parameters, inputs: Inputs) -> jax.Array:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
 from ...platform.errors import OptionError, Subject
-from ...platform.options import option
+from ...platform.options import given_or, option
 from ..blocks.histories import HISTORIES, History
 from ..inputs import Inputs, Layout
 from ..layers.activations import ACTIVATIONS
 from ..layers.lookups import gathered
 from ..positions import places
+from ..rates import interest_rate_of, spread_of
 from .booster import LAYERS
 from .deep import DeepOptions
 
@@ -34,6 +35,16 @@ class InterestOptions(DeepOptions):
     )
     length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
     dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
+    vector_learning_rate: float | None = option(
+        None,
+        "learning rate of the vectors; by default 0.2 over the root of the number of slots, at most 0.1",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
+    )
+    init_scale: float | None = option(
+        None, "standard deviation of new vectors; by default 0.06 over the root of the number of slots", minimum=0
+    )
     attention: tuple[int, ...] = option((64, 32), "units of each hidden layer of attention")
     attention_activation: tuple[str, ...] = option(
         ("dice",), "of attention's layers: one for all, or one for each", choices=tuple(ACTIVATIONS)
@@ -41,6 +52,10 @@ class InterestOptions(DeepOptions):
     activation: tuple[str, ...] = option(
         ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS), needs=LAYERS
     )
+
+    def adapted(self, layout: Layout) -> Self:
+        """See `adapted` of platform/options."""
+        return given_or(self, vector_learning_rate=interest_rate_of(layout), init_scale=spread_of(layout))
 
 
 class Interest(NamedTuple):

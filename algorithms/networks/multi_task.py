@@ -22,7 +22,7 @@ from ..linear.scores import linear_scores
 from ..losses import Loss, loss_of
 from .booster import LAYERS
 from .deep import DeepOptions, deep, network_inputs, num_inputs
-from .tower import activations_of, check_hidden
+from .tower import BATCH_NORM, activations_of, check_hidden
 
 CHAIN, TASK_WEIGHTS = (Subject("USING", "multi_task", name) for name in ("chain", "task_weights"))
 EXPERTS = when("base", "mmoe", "ple")
@@ -123,13 +123,14 @@ class TaskHeads:
         hidden = options.expert_hidden
         activations = activations_of(options.activation[:1], hidden, "multi_task") if levels else ()
         made = []
+        norm = options.normalise == BATCH_NORM
         for number in range(1, levels + 1):
             sizes = labels, own, options.experts, inputs, hidden, activations
-            made.append(Level.of(number, *sizes, options.dropout, options.gate_dropout, number == levels))
+            made.append(Level.of(number, *sizes, options.dropout, options.gate_dropout, number == levels, norm))
             inputs = made[-1].experts.units
         self._levels = tuple(made)
         activations = activations_of(options.activation, options.hidden, "multi_task")
-        self._towers = Parallel("towers", TOWERS, labels, inputs, options.hidden, activations, 1, options.dropout)
+        self._towers = Parallel("towers", TOWERS, labels, inputs, options.hidden, activations, 1, options.dropout, norm)
         self.specs = (*(spec for level in self._levels for spec in level.specs()), *self._towers.specs())
 
     def scores(self, parameters: Parameters, inputs: Inputs) -> jax.Array:

@@ -11,6 +11,8 @@ from ...platform.operators.base import DenseSpec
 from ..layers.dense_layers import Layer, Parameters
 from ..layers.stacked import Stacked
 
+BATCH_NORM = "batch_norm"
+
 
 class Tower:
     """Hidden layers `hidden_1`, `hidden_2`, ... and a linear layer `output`.
@@ -20,7 +22,7 @@ class Tower:
         hidden: units of each hidden layer.
         outputs: width of what comes out.
         activations: of each hidden layer.
-        residual, dropout: of the hidden layers, see Layer.
+        residual, dropout, norm: of the hidden layers, see Layer.
 
     Attributes:
         specs: the dense parameters.
@@ -34,11 +36,12 @@ class Tower:
         activations: tuple[str, ...],
         residual: bool,
         dropout: float,
+        norm: bool,
     ) -> None:
         sizes = [inputs, *hidden]
         shapes = zip(itertools.pairwise(sizes), activations, strict=True)
         self._hidden = tuple(
-            Layer(f"hidden_{i}", i, before, units, activation, residual, dropout)
+            Layer(f"hidden_{i}", i, before, units, activation, residual, dropout, norm)
             for i, ((before, units), activation) in enumerate(shapes, 1)
         )
         self._output = Layer("output", len(sizes), sizes[-1], outputs, "linear")

@@ -27,7 +27,7 @@ from ..linear.scores import linear_scores
 from ..losses import loss_of
 from ..positions import groups_of
 from .booster import LAYERS, BoosterOptions, BoosterTower
-from .tower import Tower, activations_of, check_hidden
+from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
     import optax
@@ -58,7 +58,12 @@ class XnnOptions(LongOptions, BoosterOptions):
         choices=("standardise", "log1p"),
         facts=(NUMBERS,),
     )
-    normalise: str = option("none", "normalisation of the network's inputs", choices=("none", "layer_norm"))
+    normalise: str = option(
+        "none",
+        "layer_norm: of each example's inputs; batch_norm: of hidden layers, by batches while they learn, by moving averages "
+        "where they score; for several passes",
+        choices=("none", "layer_norm", BATCH_NORM),
+    )
     interaction: str = option(
         "none",
         "what is added of pairs of slots: bi is the sum of all, an input too; pairs learns a weight for each",
@@ -103,7 +108,11 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     return Algorithm(
         tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long_tables(options)),
         optimizer=optimizer,
-        learns=Online(network.booster.goal(network.scores, network.boosted, loss), random=options.dropout > 0),
+        learns=Online(
+            network.booster.goal(network.scores, network.boosted, loss),
+            options.dropout > 0,
+            examples_meet=options.normalise == BATCH_NORM,
+        ),
         intercept=Intercept() if options.wide else None,
         dense=network.specs,
         dense_optimizer=dense_optimizer,
@@ -124,10 +133,11 @@ class Network:
         inputs = pooled * (options.dim + options.long_dim) + continuous
         inputs += options.dim if options.interaction == "bi" else 0
         activations = activations_of(options.activation, options.hidden, "xnn")
-        self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout)
+        norm = options.normalise == BATCH_NORM
+        self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout, norm)
         pairs = pooled + len(layout.continuous) + len(layout.vectors)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
-        self.booster = BoosterTower(options, options.activation, inputs, labels, options.dropout, "xnn")
+        self.booster = BoosterTower(options, options.activation, inputs, labels, options.dropout, norm, "xnn")
         self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()), *self.booster.specs)
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
@@ -156,7 +166,7 @@ class Network:
 
     def _inputs(self, vectors: jax.Array, inputs: Inputs, more: list[jax.Array]) -> jax.Array | Stacked:
         """Return what goes into the network: the vectors of slots, and more."""
-        if self._options.normalise == "none" and not self._groups.joined:
+        if self._options.normalise != "layer_norm" and not self._groups.joined:
             return stacked(vectors, inputs, self._layout, self._options.pooling, *more)
         x = jnp.concatenate([self._slots(vectors, inputs).reshape(inputs.batch, -1), *more], axis=1)
         return layer_norm(x) if self._options.normalise == "layer_norm" else x

@@ -73,6 +73,7 @@ class Context(NamedTuple):
             replay draws the same; a version that continues another goes on with other splits.
         base_rate: float32, mean label of all examples pushed so far, this push included.
         examples: float32, how many these are.
+        rate: float32, what the optimizer's steps are multiplied by (1 in a pull).
     """
 
     valid: jax.Array
@@ -90,6 +91,7 @@ class Context(NamedTuple):
     draw: jax.Array
     base_rate: jax.Array
     examples: jax.Array
+    rate: jax.Array
 
 
 class Column(NamedTuple):

@@ -30,6 +30,11 @@ class RegularizeOptions:
     penalty: str = option("l2", "what is penalised", choices=("l1", "l2", "elastic", "group"))
     strength: float = option(1e-4, "strength s, per update of a row", minimum=0)
     l1_ratio: float = option(0.5, "share of l1", minimum=0, maximum=1, needs=(when("penalty", "elastic"),))
+    coupled: bool = option(
+        False,
+        "s w is added to the gradient, a sum over an update's examples, in place of a step after it: the optimizer scales both",
+        needs=(when("penalty", "l2"),),
+    )
     by_frequency: tuple[Any, ...] = option((), "((count, s), ...): strength s of rows seen at most count times, ascending")
 
 
@@ -43,6 +48,9 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
 
     by_frequency = ((10, 1e-3), (1000, 1e-5)): s is 1e-3 for rows that occurred at most 10 times, this push included, 1e-5 up
     to 1000, and `strength` beyond.
+
+    With coupled = true the gradient of s / 2 w^2 is added to that of the update, as other libraries do; where theirs is of the
+    mean loss, s is their strength times `batch_size`. Rows that an update does not touch stay as they are.
 
     Of dense parameters each line is a row, whose strength is `strength`. `owlqn`, which has no updates, adds the penalties
     whose steps these are to what it minimises: s |w|, s / 2 w^2; `group` is l1 there, as its rows have one weight.
@@ -60,12 +68,18 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
     }
     step = steps[options.penalty]
 
-    def after(old: Rows, new: Rows, context: Context) -> Rows:
-        seen = new["count"] + jnp.minimum(context.count, ~new["count"])  # counts saturate
+    def strengths(rows: Rows, context: Context) -> jax.Array:
+        seen = rows["count"] + jnp.minimum(context.count, ~rows["count"])  # counts saturate
         strength = jnp.full(seen.shape, options.strength, jnp.float32)
         for bound, value in reversed(ranges):
-            strength = jnp.where(seen <= bound, value, strength)
-        return {**new, "w": step(new["w"], strength[:, None])}
+            strength = jnp.where(seen <= jnp.uint32(bound), value, strength)
+        return strength[:, None]
+
+    def before(gradients: jax.Array, rows: Rows, context: Context) -> tuple[jax.Array, Rows]:
+        return gradients + strengths(rows, context) * rows["w"], rows
+
+    def after(old: Rows, new: Rows, context: Context) -> Rows:
+        return {**new, "w": step(new["w"], strengths(new, context))}
 
     def penalty(counts: Doubles) -> tuple[Doubles, Doubles]:
         strength = np.full(len(counts), options.strength)
@@ -74,7 +88,8 @@ def regularize(options: RegularizeOptions, table: TableSpec) -> Operator:
         share = {"l2": 0.0, "elastic": ratio}.get(options.penalty, 1.0)
         return share * strength, (1 - share) * strength
 
-    return Operator({}, after=after, name="regularize", dense=True, whole=Whole(penalty))
+    acts = {"before": before} if options.coupled else {"after": after}
+    return Operator({}, **acts, name="regularize", dense=True, whole=Whole(penalty))
 
 
 def soft_threshold(w: jax.Array, s: jax.Array) -> jax.Array:

@@ -45,6 +45,7 @@ class DenseProgram:
         seed: of the arrays' first values.
         operators: the operators of a statement that act on each parameter, in order; none act on a parameter with an optimizer
             of its own.
+        paced: steps are multiplied by a rate, but of parameters with an optimizer of their own.
 
     Attributes:
         seed: as given.
@@ -61,7 +62,9 @@ class DenseProgram:
         optimizer: optax.GradientTransformation | None,
         seed: int,
         operators: Callable[[TableSpec], Sequence[Operator]] = lambda spec: (),
+        paced: bool = False,
     ) -> None:
+        self._paced = paced
         self.specs = {spec.name: spec for spec in specs}
         self._optimizers = {spec.name: spec.optimizer() if spec.optimizer else optimizer for spec in specs}
         self.columns = {name: (*state_names(self._optimizer(name), 1, STATE), "w") for name in self.specs}
@@ -123,12 +126,17 @@ class DenseProgram:
         return optimizer
 
     def _update(
-        self, values: dict[str, jax.Array], states: dict[str, Any], gradients: dict[str, Array], lived: dict[str, Lived]
+        self,
+        values: dict[str, jax.Array],
+        states: dict[str, Any],
+        gradients: dict[str, Array],
+        lived: dict[str, Lived],
+        rate: jax.Array,
     ) -> tuple[dict[str, jax.Array], dict[str, Any], dict[str, dict[str, jax.Array]]]:
         moved, kept, reports = {}, {}, {}
         for name, old in values.items():
             of = self.pieces[name].of
-            update = self._optimizer(of).update
+            update = self._at(rate, of) if self._paced and self.specs[of].optimizer is None else self._optimizer(of).update
             if operators := self._operators[of]:
                 moved[name], kept[name], reports[name] = operated(
                     operators, update, old, states[name], gradients[name], lived[name]
@@ -137,6 +145,15 @@ class DenseProgram:
                 step, kept[name] = update(gradients[name], states[name], old)
                 moved[name] = old + jnp.asarray(step)
         return moved, kept, reports
+
+    def _at(self, rate: jax.Array, name: str) -> Callable[..., tuple[Any, Any]]:
+        """Return the update of a parameter, with steps multiplied by a rate."""
+
+        def update(gradient: Any, state: Any, values: Any) -> tuple[Any, Any]:
+            step, kept = self._optimizer(name).update(gradient, state, values)
+            return rate * jnp.asarray(step), kept
+
+        return update
 
 
 def size(spec: DenseSpec) -> int:
@@ -155,6 +172,7 @@ class ShardDense:
     Attributes:
         names: as given.
         version: another one after each change.
+        rate: what steps are multiplied by, where the program is paced; its shard sets it.
         pulled, dated: of those, the pieces whose values, or whose update counts, as pulled, a push must bring.
     """
 
@@ -164,7 +182,7 @@ class ShardDense:
         self.pulled, self.dated = ([n for n in names if n in asked] for asked in (program.pulled, program.dated))
         self._program = program
         self._pieces = {name: program.pieces[name] for name in names}
-        self.version = 1
+        self.version, self.rate = 1, 1.0
         started = {name: program.initial(piece) for name, piece in self._pieces.items()}
         self._values = {name: self._placed(values) for name, (values, _) in started.items()}
         self._states = {name: self._placed(state) for name, (_, state) in started.items()}
@@ -209,7 +227,7 @@ class ShardDense:
         if own:
             values, states = ({name: held[name] for name in own} for held in (self._values, self._states))
             lived = {name: self._lived(name, now, seen, pulled) for name in own if name in self._program.operated}
-            values, states, reports = self._program.update(values, states, own, lived)
+            values, states, reports = self._program.update(values, states, own, lived, np.float32(self.rate))
             for name, found in reports.items():
                 for counted, sums in found.items():
                     report[counted] = report.get(counted, 0.0) + float(sums)

@@ -95,7 +95,7 @@ class DeviceTable(Table):
         """Return the numbers of a call."""
         tally = self._rows.tally
         counted = {f"tally_{name}": count for name, count in tally._asdict().items()}
-        of_all = {"base_rate": self.base_rate, "examples": self.examples, "pass": 0, "split": 0, "batch": 0}
+        of_all = {"base_rate": self.base_rate, "examples": self.examples, "rate": self.rate, "pass": 0, "split": 0, "batch": 0}
         return {"rows": len(keys), "now": now, "since": self.since, "clock": self._rows.clock, **counted, **of_all}
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import TrainingError
-from .messages import NO_MOMENTS, Description, Gate, Keys, Mask, Pulled, Push, RefusedError, mean_of
+from ..operators.paced import Rates
+from .messages import NO_MOMENTS, BatchId, Description, Gate, Keys, Mask, Pulled, Push, RefusedError, mean_of
 from .moments import merged
 from .passes import clear
 from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
@@ -39,6 +40,7 @@ class Shard:
         moments: of the continuous slots; the first shard's alone has any.
         watermarks: which batches it has applied; None: it applies all that come.
         pass_number: the pass that operators which count by pass are in.
+        rates: what optimizers' steps are multiplied by, where the training paces them.
     """
 
     def __init__(self, tables: Mapping[str, Table], dense: ShardDense, slot_name: Callable[[int], str]) -> None:
@@ -48,6 +50,7 @@ class Shard:
         self.moments = NO_MOMENTS
         self.watermarks: Watermarks | None = None
         self.now, self.pass_number = 0, 0
+        self.rates = Rates()
         self.examples, self.positives = 0, 0.0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
@@ -118,6 +121,7 @@ class Shard:
     def _apply(self, push: Push, dense: bool) -> None:
         self.now = max(self.now, push.touched.time_seconds)
         self.count(push.touched.examples, push.touched.positives)
+        self._pace(push.touched.batch)
         gate: Gate | None = None
         for name, table in self.tables.items():
             try:
@@ -135,6 +139,12 @@ class Shard:
             self._push_dense(push)
         if len(self.moments.count):
             self.moments = merged(self.moments, push.moments)
+
+    def _pace(self, batch: BatchId) -> None:
+        """Let optimizers go at the rate of a batch."""
+        self.dense.rate = rate = self.rates.at(batch.pass_number, batch.split, batch.batch)
+        for table in self.tables.values():
+            table.rate = rate
 
     def holding(self, name: str) -> Table:
         """Return the rows of one of the algorithm's tables."""

@@ -47,6 +47,7 @@ class Table:
     Attributes:
         lock: held while rows are read or written; the shard's tables share it.
         base_rate, examples: mean label of all examples pushed so far, and how many they are; its shard sets them.
+        rate: what optimizers' steps are multiplied by; its shard sets it.
         watch: receives the range of weights, where it is asked for.
         candidates: features without rows, where admission asks how often they occurred.
         trials: the rows that they would have, where admission asks what they have earned.
@@ -61,7 +62,7 @@ class Table:
         self.trials: Trials | None = None
         self.store: Rows = new_rows([*STATISTIC_COLUMNS, *((name, "float32", dim) for name, dim in programs.dims.items())])
         self.since = 0
-        self.base_rate, self.examples = 0.0, 0
+        self.base_rate, self.examples, self.rate = 0.0, 0, 1.0
         self._starts = Starts(programs)
         self._numbers = NUMBER | {name: len(NUMBER) + i for i, name in enumerate(programs.stored)}
 
@@ -250,7 +251,7 @@ class Table:
 
     def _rest(self, given: Arguments, keys: Keys, mask: Mask, now: int) -> None:
         """Set the inputs of a program that are no columns."""
-        of_all = {"@base_rate": self.base_rate, "@examples": self.examples}
+        of_all = {"@base_rate": self.base_rate, "@examples": self.examples, "@rate": self.rate}
         numbers = {"@now": now, "@since": self.since, "@rows": len(mask), **of_all}
         given.put({"@mask": mask, "@keys": keys, **numbers})
 

@@ -135,7 +135,7 @@ def conclude(
             held_out=None if rest is None else rest.how,
             rows=held.saved.rows,
             best_pass=None if kept is None else kept.pass_number,
-            rounds=() if not prepared.rebuilds else validations.rounds(),
+            rounds=validations.rounds() if prepared.rebuilds or prepared.drops else (),
             calibration=metrics.calibration(CALIBRATION_PARTS),
             base_rate=base_rate(monitors_of(monitor, rest), prepared),
         ),

@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...algorithms.base import Algorithm
-from ...warehouse.entries import RoundEntry
 from ...warehouse.storage import Storage
 from ...warehouse.trainings.checkpoint_files import File
 from ..input.hold_out import HeldOut
@@ -27,7 +26,7 @@ from .metrics.observed import Observations, Observed
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
 from .observations import asked_of
-from .online.rebuilding import as_begun
+from .online.rebuilding import as_begun, starts
 from .plan import ALL, NONE, REST, Plan
 from .preparation.baseline import baseline_of
 from .prepared import Prepared, Round
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ..progress import Reporter
 
-STATE = "1.state"
+STATE = "held.state"
 Learn = Callable[[Prepared, Monitor], SavedShards]
 
 
@@ -61,16 +60,17 @@ def chosen(prepared: Prepared, validations: Validations) -> str:
     return prepared.plan.settings.held_out or usual(prepared.recipe.algorithm, kept.pass_number > 0)
 
 
-def resumed(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShards | None:
+def resumed(draft: Draft, monitor: Monitor) -> SavedShards | None:
     """Go on from the end of the first part, where a training is resumed that had come so far, and return what was written.
 
     Returns:
         None where it had not.
     """
     done = draft.manifest.learned.rounds
-    if prepared.rebuilds or not done:
+    if not done or not done[-1].held:
         return None
     place = Storage(str(draft.rounds.absolute()))
+    monitor.validations.starts = starts(done)[:-1]
     monitor.go_on(read_message(place, STATE, DRIVER_STATE, File(STATE, crc32=done[-1].state)))
     assert monitor.kept is not None
     return monitor.kept.held
@@ -81,11 +81,12 @@ def keep(draft: Draft, held: SavedShards, monitor: Monitor) -> None:
     validations, place = monitor.validations, Storage(str(draft.rounds.absolute()))
     best = validations.kept
     assert best is not None
+    rounds = validations.rounds()
     draft.keep(best.pass_number, monitor.kept is not None)
     monitor.kept = KeptPass(best.pass_number, held)
     crc32 = write_message(place, STATE, DRIVER_STATE, monitor.state({})).crc32
     assert crc32 is not None
-    draft.begin_round((RoundEntry(len(validations.passes), best.pass_number, validations.value(best)),), crc32)
+    draft.begin_round((*rounds[:-1], replace(rounds[-1], held=True)), crc32)
 
 
 def learn_rest(
@@ -101,7 +102,9 @@ def learn_rest(
     best = monitor.validations.kept
     assert best is not None
     again = (
-        anew(prepared, best.pass_number + 1) if how == ALL else rest(prepared, best.pass_number, best.examples, draft, monitor)
+        anew(prepared, best.pass_number + 1, dropped_rates(prepared, monitor.validations))
+        if how == ALL
+        else rest(prepared, best.pass_number, best.examples, draft, monitor)
     )
     title = f"{prepared.plan.model} v{draft.number}, with the rows held out"
     reporter.start(title, again.num_examples)
@@ -118,8 +121,22 @@ def plain(plan: Plan) -> Plan:
     return judged.having(EVALUATE, None).having(VALIDATE, None).having(RELEASE, None)
 
 
-def anew(prepared: Prepared, passes: int) -> Prepared:
-    """Return the training of all rows, from the beginning."""
+def dropped_rates(prepared: Prepared, validations: Validations) -> tuple[float, ...]:
+    """Return the rates of the passes that the best one is made of; none where no pass drops them."""
+    best, plateau = validations.kept, prepared.plan.settings.plateau
+    assert best is not None
+    if plateau is None:
+        return ()
+    return tuple(plateau ** validations.round_of(one) for one in validations.way(best))
+
+
+def anew(prepared: Prepared, passes: int, rates: tuple[float, ...]) -> Prepared:
+    """Return the training of all rows, from the beginning.
+
+    Args:
+        passes: as many as were best.
+        rates: of each, where passes without gain dropped them; then there are as many passes as rates.
+    """
     scan = prepared.scan
     assert isinstance(scan, HeldOut)
     plan, counts = plain(prepared.plan), RowCounts(scan.rows, prepared.counts.exact)
@@ -132,7 +149,8 @@ def anew(prepared: Prepared, passes: int) -> Prepared:
         scan=scan.scan,
         counts=counts,
         hold_out=None,
-        passes=passes,
+        passes=len(rates) or passes,
+        rates=rates,
         baseline=baseline,
         trial=NO_TRIAL,
     )
@@ -155,6 +173,7 @@ def rest(prepared: Prepared, best: int, examples: int, draft: Draft, monitor: Mo
         hold_out=None,
         passes=1,
         trial=NO_TRIAL,
+        rates=dropped_rates(prepared, monitor.validations)[-1:],
         round=Round(0, as_begun(prepared, draft, KeptPass(best, monitor.kept.held), examples)),
     )
 

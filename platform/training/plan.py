@@ -24,9 +24,22 @@ from .metrics.validations import HIGHER, LOWER
 
 R = TypeVar("R")
 V = TypeVar("V")
-PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT, TARGET, PATIENCE_BY = (
+PASSES, BASE_RATE, PATIENCE, DELAY, SYNC, DEVICE, ROWS_ON, HELD_OUT, TARGET, PATIENCE_BY, PLATEAU, COOLDOWN = (
     Subject("WITH", option=name)
-    for name in ("passes", "base_rate", "patience", "delay", "sync", "device", "rows_on", "held_out", "target", "patience_by")
+    for name in (
+        "passes",
+        "base_rate",
+        "patience",
+        "delay",
+        "sync",
+        "device",
+        "rows_on",
+        "held_out",
+        "target",
+        "patience_by",
+        "plateau",
+        "cooldown",
+    )
 )
 ALL, REST, NONE = "all", "rest", "none"
 
@@ -63,6 +76,25 @@ class Settings:
         "the metric of the first label that patience judges by; by default its loss, or recall",
         choices=(*HIGHER, *LOWER),
         needs=(when("patience"),),
+    )
+    plateau: float | None = option(
+        None,
+        "after a pass without gain every learning rate is multiplied by it, and the training goes on from the best pass, until "
+        "`patience` passes in a row gained nothing",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+        open_maximum=True,
+        needs=(when("patience"),),
+        facts=(BATCHES,),
+    )
+    cooldown: float | None = option(
+        None,
+        "share of the updates of a query that ends, the last ones, over which learning rates fall to 0: the last rows do "
+        "not push the model about",
+        minimum=0,
+        maximum=1,
+        facts=(BATCHES,),
     )
     held_out: str | None = option(
         None,
@@ -208,6 +240,11 @@ class Settings:
     def together(self) -> bool:
         """Whether workers make their steps together."""
         return self.sync in ("bsp", "hybrid")
+
+    @property
+    def paced(self) -> bool:
+        """Whether steps are multiplied by a rate that changes."""
+        return self.plateau is not None or bool(self.cooldown)
 
     @property
     def forgives(self) -> bool:

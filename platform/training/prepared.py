@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, fields
@@ -19,6 +20,7 @@ from ..input.row_counts import RowCounts
 from ..input.source import End, Source
 from ..input.splits import chunk_batches
 from ..input.timing import Clocks
+from ..operators.paced import Rates
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree
 from .clauses.evaluate import EVALUATE
@@ -70,6 +72,7 @@ class TrainingInput:
         taking: what the statement says of rows before they are learned from; None: nothing.
         counts: how many rows of each split are learned.
         trial: what TUNE asks of it.
+        rates: what optimizers' steps are multiplied by, by the number of the pass; see Rates.
         choice: which of a solver's penalties it takes; None: all are tried where rows are held out.
     """
 
@@ -88,6 +91,7 @@ class TrainingInput:
     taking: Taking | None = field(default=None, kw_only=True)
     trial: Trial = field(default=NO_TRIAL, kw_only=True)
     choice: int | None = field(default=None, kw_only=True)
+    rates: tuple[float, ...] = field(default=(), kw_only=True)
 
     @property
     def begins(self) -> Version | None:
@@ -103,6 +107,13 @@ class TrainingInput:
     def batches(self) -> list[int]:
         """How many batches each split has in a pass."""
         return [-(-rows // self.batch_size) for rows in self.counts.rows]
+
+    @property
+    def pace(self) -> Rates:
+        """What optimizers' steps are multiplied by."""
+        cooldown = self.plan.settings.cooldown or 0.0
+        before = (0, *itertools.accumulate(self.batches)) if cooldown else (0, 1)
+        return Rates(self.rates, cooldown, self.first_pass + self.passes, before)
 
     @property
     def input(self) -> TrainingInput:
@@ -139,6 +150,11 @@ class Prepared(TrainingInput):
         """How many more rounds follow the first one, at most, each with another tree; none where no rows are held out."""
         tree = self.recipe.algorithm.tree
         return 0 if tree is None or self.plan.clause(VALIDATE) is None else tree.rebuild
+
+    @property
+    def drops(self) -> bool:
+        """Whether a pass without gain drops the rates, and the training goes on from the best one."""
+        return self.plan.settings.plateau is not None and self.hold_out is not None
 
     @property
     def chooses(self) -> bool:

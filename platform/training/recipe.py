@@ -25,6 +25,7 @@ from ..input.roles import CROSS
 from ..input.slots import columns_of, offered_slots
 from ..operators.base import Operator, TableSpec
 from ..operators.chains import chain
+from ..operators.paced import paced
 from ..operators.row_statistics import statistics_of_rows
 from ..options import of_optimizer, written
 from ..ps.compiled.ladder import Ladder
@@ -81,7 +82,9 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     numbers = slot_numbers(columns) if any(getattr(used.options, "slots", ()) for used in operators) else ()
     made = part_of(plan), plan.algorithm.options, columns.layout
     labels = plan.clause(LABEL)
-    recipe = make(*made, labels.late, operators, numbers, plan.settings.seed)._replace(place=place_of(plan.settings))
+    recipe = make(*made, labels.late, operators, numbers, plan.settings.seed, plan.settings.paced)._replace(
+        place=place_of(plan.settings)
+    )
     if len(labels.columns) > 1 and (labels.late or recipe.algorithm.labels == "one"):
         learner = "LATE takes one label" if labels.late else f"{plan.algorithm.name} learns one"
         message = f"{LABEL} names {len(labels.columns)} columns; {learner}. Train a model for each."
@@ -182,6 +185,7 @@ def make(
     operators: tuple[UsedOperator, ...],
     slots: tuple[tuple[str, int], ...],
     seed: int,
+    at_rates: bool,
 ) -> Recipe:
     algorithm = make_algorithm(part, options, layout)
     if late:
@@ -193,7 +197,7 @@ def make(
     programs: list[Programs] = []
     for spec in algorithm.tables:
         first = programs[0] if programs else None
-        chained = make_chain(algorithm, spec._replace(slots=slots), operators, first is not None)
+        chained = make_chain(algorithm, spec._replace(slots=slots), operators, first is not None, at_rates)
         programs.append(Programs(spec, chained, seed, first))
     optimizer = algorithm.dense_optimizer() if algorithm.dense_optimizer else None
     on_dense = [used for used, operator in zip(operators, probed, strict=True) if operator.dense and used.acts_on(DENSE)]
@@ -202,6 +206,7 @@ def make(
         optimizer,
         seed,
         lambda table: [checked(make_operator(used.part, used.options, table)) for used in on_dense],
+        at_rates,
     )
     whole = (operator.name for used, operator in zip(operators, probed, strict=True) if operator.optimizer and not used.on)
     return Recipe(algorithm, tuple(programs), dense, Ladders(Ladder(), Ladder()), next(whole, None))
@@ -231,7 +236,9 @@ def slot_numbers(columns: Columns) -> tuple[tuple[str, int], ...]:
     return tuple((slot.name, slot.number) for slot in columns.slots if slot.source == slot.name)
 
 
-def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOperator], follows: bool) -> Operator:
+def make_chain(
+    algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOperator], follows: bool, at_rates: bool
+) -> Operator:
     """Compose a table's own operators and a statement's, in its order; the algorithm's optimizer ends the chain where
     none is named.
 
@@ -239,6 +246,7 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
 
     Args:
         follows: the table comes after another one.
+        at_rates: steps of its optimizer are multiplied by a rate.
     """
     made = [make_operator(used.part, used.options, spec) for used in operators if used.acts_on(spec.name)]
     if follows:
@@ -246,6 +254,8 @@ def make_chain(algorithm: Algorithm, spec: TableSpec, operators: Sequence[UsedOp
     made = [*algorithm.operators(spec), *made]
     if not any(operator.optimizer for operator in made):
         made.append(algorithm.optimizer(spec))
+    if at_rates:
+        made[-1] = paced(made[-1])
     if algorithm.traits.statistics and not follows:
         made.insert(-1, statistics_of_rows(algorithm.traits.statistics))  # after what others offer
     try:

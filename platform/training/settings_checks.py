@@ -20,7 +20,7 @@ from .clauses.release import RELEASE
 from .metrics import METRICS, metrics_for
 from .metrics.gate import DRIFT_MAX, OF_FIELD, OF_SLOT, RAW, VALIDATION, Node
 from .metrics.metrics import Targets
-from .plan import BASE_RATE, SYNC, TARGET, Plan
+from .plan import BASE_RATE, COOLDOWN, SYNC, TARGET, Plan
 
 BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
 
@@ -33,6 +33,9 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
     """
     check_base_rate(plan, algorithm)
     check_target(plan, algorithm)
+    if plan.settings.cooldown and plan.stream is not None:
+        message = f"{COOLDOWN} = {plan.settings.cooldown:g} is a share of what a query has, and a stream goes on. Leave it out."
+        raise StatementError(message, subject=COOLDOWN)
     if plan.settings.sync == "hybrid" and not algorithm.dense:
         raise StatementError(
             f"{SYNC} = 'hybrid' keeps workers in step over dense parameters, and {plan.algorithm.name} has none. Take 'asp', "

@@ -151,7 +151,8 @@ def run(
     plan, recipe = training.plan, training.recipe
     evaluated, patience = plan.clause(EVALUATE) is not None, plan.settings.patience
     monitor = Monitor(training.targets, lines, reporter, evaluated, patience, training.rebuilds > 0 or training.chooses)
-    monitor.validations.by, monitor.observed = plan.settings.patience_by, Observed(asked_of(training))
+    monitor.validations.by, monitor.validations.drops = plan.settings.patience_by, training.drops
+    monitor.observed = Observed(asked_of(training))
     if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", training.num_examples)
@@ -162,7 +163,7 @@ def run(
             return strategy.learn(given, tasks, draft, followed)
 
     try:
-        before = held_rows.resumed(training, draft, monitor)
+        before = held_rows.resumed(draft, monitor)
         held = learn(training, monitor) if before is None else before
         how = held_rows.chosen(training, monitor.validations)
         more = how != NONE

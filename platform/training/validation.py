@@ -154,8 +154,8 @@ def keep_pass(
     held = write(files)
     stays = {number}
     if prepared.round is not None:
-        assert prepared.tree is not None
-        write_tree(files.tree, prepared.tree.stored)
+        if prepared.tree is not None:
+            write_tree(files.tree, prepared.tree.stored)
         stays.add(int(prepared.round.begins.folder.name))
     draft.make_durable(files)
     monitor.kept = KeptPass(number, held)
@@ -219,7 +219,7 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
         if validations.keeps and validations.gained:
             passes.keep(number)
     kept = validations.kept
-    if validations.over and kept is not None:
+    if validations.over and kept is not None and (validations.ended or not validations.drops):
         monitor.note(
             f"Stopped after pass {len(validations.passes)}: {validations.patience} without gain. The rows are those of pass "
             f"{kept.pass_number + 1}, whose {validations.judge} on rows held out is {validations.value(kept):.6g}."

@@ -117,6 +117,7 @@ def context(size: int, valid: int | None = None) -> Context:
         slot=index % 5,
         draw=jnp.asarray([SEED, 0, 1, 2], jnp.uint32),
         base_rate=jnp.asarray(0.3, jnp.float32),
+        rate=jnp.asarray(1, jnp.float32),
         examples=jnp.asarray(1000, jnp.float32),
     )
     arrays: Context = jax.tree.map(jnp.asarray, made)

@@ -31,6 +31,7 @@ ROW: Inputs = {
     "@rows": ("int32", None),
     "@base_rate": ("float32", None),
     "@examples": ("float32", None),
+    "@rate": ("float32", None),
     "slot": ("uint16", ()),
 }
 
@@ -191,6 +192,7 @@ class Programs:
             staleness=updates - jnp.minimum(given["@seen"], updates),
             pulled=given[self.pulled],
             draw=self.draw(given),
+            rate=given["@rate"],
         )
 
     def context(self, given: Given) -> Context:
@@ -213,6 +215,7 @@ class Programs:
             draw=jnp.zeros(4, jnp.uint32),
             base_rate=given["@base_rate"],
             examples=given["@examples"],
+            rate=jnp.ones((), jnp.float32),
         )
 
     def draw(self, given: Given) -> jax.Array:

@@ -92,7 +92,7 @@ def read_of(source: SourceEntry) -> str:
 
 
 def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
-    """Give what clauses show, None where there is nothing, and the recall of rounds of training and rebuilding."""
+    """Give what clauses show, None where there is nothing, and what rounds of a training came to on rows held out."""
     for clause in CLAUSES:
         yield from clause.properties(manifest)
     learned = manifest.learned
@@ -100,7 +100,10 @@ def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
         yield "held out", f"{learned.held_out}: learned after they had judged, so metrics are those before"
     for number, one in enumerate(learned.rounds if manifest.files is not None else (), 1):
         kept = ", kept" if one.best_pass == learned.best_pass else ""
-        yield f"round {number}", f"recall {one.recall:.6g} after pass {one.best_pass + 1}{kept}"
+        plateau = manifest.settings.get("plateau")
+        rate = "" if plateau is None else f", at {plateau ** (number - 1):.3g} of the learning rates"
+        judge = "recall" if plateau is None else manifest.settings.get("patience_by") or "the loss"
+        yield f"round {number}", f"{judge} {one.recall:.6g} after pass {one.best_pass + 1}{rate}{kept}"
 
 
 def settings(manifest: Manifest) -> Iterator[tuple[str, Any]]:

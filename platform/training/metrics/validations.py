@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -43,6 +44,7 @@ class Validations:
     Attributes:
         passes: in order.
         by: the metric that judges; None: the usual one.
+        drops: a pass without gain ends a round, and the next one begins with the best pass, at lower rates.
         keeps: the best one is kept, else the last.
         starts: the first pass of each round that has begun.
     """
@@ -51,6 +53,7 @@ class Validations:
         self.passes: list[Validated] = []
         self.patience = patience
         self.by: str | None = None
+        self.drops = False
         self.keeps = rounds or patience is not None
         self.starts = [0]
         self._targets = targets
@@ -81,17 +84,33 @@ class Validations:
         return self.kept is self.passes[-1]
 
     @property
+    def ended(self) -> bool:
+        """Whether so many passes in a row have gained nothing that no further round follows, where passes drop rates."""
+        kept = self.kept
+        return self.patience is not None and kept is not None and len(self.passes) - 1 - kept.pass_number >= self.patience
+
+    @property
     def over(self) -> bool:
         """Whether to stop the round early."""
         kept = self.kept
         if self.patience is None or kept is None:
             return False
+        if self.drops:
+            return self.ended or (len(self.passes) > self.starts[-1] and not self.gained)
         since = max(kept.pass_number + 1, self.starts[-1])
         return sum(one.pass_number >= since for one in self.passes) >= self.patience
 
     def round_of(self, validated: Validated) -> int:
         """Return the round that a pass belongs to, from 0."""
         return bisect.bisect_right(self.starts, validated.pass_number) - 1
+
+    def way(self, validated: Validated) -> list[Validated]:
+        """Return the passes that a pass is made of: of its round those up to it, and before them what the round began with."""
+        first = self.starts[self.round_of(validated)]
+        earlier = Validations(self._targets, self.patience)
+        earlier.by, earlier.passes = self.by, self.passes[:first]
+        before = earlier.kept
+        return [*([] if before is None else self.way(before)), *self.passes[first : validated.pass_number + 1]]
 
     def by_label(self, validated: Validated) -> dict[str, Values]:
         """Return the metrics of each label after a pass."""
@@ -103,7 +122,7 @@ class Validations:
         for number in range(len(self.starts)):
             passes = [one for one in self.passes if self.round_of(one) == number]
             if passes:
-                best = max(passes, key=self.value)
+                best = functools.reduce(lambda best, one: one if self._gains(one, best) else best, passes)
                 found.append(RoundEntry(len(passes), best.pass_number, self.value(best)))
         return tuple(found)
 

@@ -141,7 +141,7 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
     num_shards, columns, checkpoints = prepared.places.shards, prepared.columns, draft.checkpoints
 
     def fresh() -> dict[int, Shard]:
-        return {n: new_shard(prepared.recipe, n, num_shards, columns, epoch) for n in range(num_shards)}
+        return {n: new_shard(prepared.recipe, n, num_shards, columns, epoch, prepared.pace) for n in range(num_shards)}
 
     for checkpoint in newest_first(checkpoints, draft.round_epoch, monitor.note):
         shards = fresh()

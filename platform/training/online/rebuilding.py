@@ -57,12 +57,7 @@ def learn_rounds(prepared: Prepared, learn: Callable[[Prepared], SavedShards], d
     Args:
         learn: learns one round.
     """
-    done, place = draft.manifest.learned.rounds, Storage(str(draft.rounds.absolute()))
-    if done:
-        file = File(f"{len(done)}.state", crc32=done[-1].state)
-        before = read_message(place, file.name, DRIVER_STATE, file)
-        monitor.begin_round(before, starts(done))
-        monitor.go_on(before)
+    go_on_in_round(draft, monitor)
     validations = monitor.validations
     while True:
         number = len(validations.starts) - 1
@@ -76,11 +71,27 @@ def learn_rounds(prepared: Prepared, learn: Callable[[Prepared], SavedShards], d
             monitor.note(outcome(entries, number, validations.round_of(kept)))
         if number == prepared.rebuilds or validations.round_of(kept) != number:
             return held
-        before = monitor.state({})
-        state = write_message(place, f"{number + 1}.state", DRIVER_STATE, before)
-        assert state.crc32 is not None
-        draft.begin_round(entries, state.crc32)
-        monitor.begin_round(before, starts(entries))
+        begin_next(draft, monitor)
+
+
+def go_on_in_round(draft: Draft, monitor: Monitor) -> None:
+    """Go on at the begin of the round that a training was in when it was interrupted, if it had begun one."""
+    done, place = draft.manifest.learned.rounds, Storage(str(draft.rounds.absolute()))
+    if done:
+        file = File(f"{len(done)}.state", crc32=done[-1].state)
+        before = read_message(place, file.name, DRIVER_STATE, file)
+        monitor.begin_round(before, starts(done))
+        monitor.go_on(before)
+
+
+def begin_next(draft: Draft, monitor: Monitor) -> None:
+    """Keep how far a training is before a further round, and begin it."""
+    place, entries = Storage(str(draft.rounds.absolute())), monitor.validations.rounds()
+    before = monitor.state({})
+    state = write_message(place, f"{len(entries)}.state", DRIVER_STATE, before)
+    assert state.crc32 is not None
+    draft.begin_round(entries, state.crc32)
+    monitor.begin_round(before, starts(entries))
 
 
 def rebuilt(prepared: Prepared, draft: Draft, monitor: Monitor) -> Prepared:

@@ -16,6 +16,7 @@ from ..prepared import Prepared
 from ..recipe import Recipe, idle
 from ..row_files.saved import SavedShards
 from . import local
+from .plateau import learn_dropping
 from .rebuilding import check_rebuild, learn_rounds
 
 if TYPE_CHECKING:
@@ -63,7 +64,10 @@ def learn(prepared: Prepared, tasks: Tasks | None, draft: Draft, monitor: Monito
 
         return learn_on(tasks, given, draft, monitor)
 
-    held = learn_rounds(prepared, learn_here, draft, monitor) if prepared.rebuilds else learn_here(prepared)
+    if prepared.drops:
+        held = learn_dropping(prepared, learn_here, draft, monitor)
+    else:
+        held = learn_rounds(prepared, learn_here, draft, monitor) if prepared.rebuilds else learn_here(prepared)
     if monitor.kept is not None:
         draft.adopt(draft.best(monitor.kept.pass_number))
     return held

@@ -22,7 +22,7 @@ from ..clauses.validate import VALIDATE, Validate
 from ..metrics import metrics_for
 from ..metrics.metrics import Targets
 from ..metrics.validations import HIGHER, LOWER
-from ..plan import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, REST, Plan
+from ..plan import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, PLATEAU, REST, Plan
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 from .computed import schema_with, with_computed
@@ -44,6 +44,14 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     if settings.patience is not None and settings.passes in (None, 1):
         message = f"{PATIENCE} = {settings.patience} has no effect on one pass. Set passes above 1, or leave it out."
         raise StatementError(message, subject=PATIENCE)
+    if settings.plateau is not None and settings.patience == 1:
+        message = (
+            f"{PLATEAU} = {settings.plateau:g} has no effect with patience = 1, which ends the training. Set patience above 1."
+        )
+        raise StatementError(message, subject=PLATEAU)
+    if settings.plateau is not None and algorithm.tree is not None and algorithm.tree.rebuild:
+        name = plan.algorithm.name
+        raise StatementError(f"{PLATEAU} and rebuild of {name} both begin rounds. Leave one out.", subject=PLATEAU)
     if plan.stream is not None:
         message = f"{VALIDATE} holds rows out of a query that ends, and a stream does not. Judge it by EVALUATE EVERY."
         raise StatementError(message, subject=VALIDATE.subject)

@@ -23,6 +23,7 @@ from ...cores import cores
 from ...errors import StatementError, no_number
 from ...input.columns import INTERCEPT, Columns
 from ...input.scaling import moments_in
+from ...operators.paced import Rates
 from ...options import written
 from ...ps.compiled.table_programs import STATISTICS, Programs
 from ...ps.keys import NUM_SLICES, slot_seed
@@ -43,18 +44,24 @@ from .columns import batch_of, values
 from .saved import SavedRows, merged_saved
 
 PART_ROWS = 1 << 19
+STEADY = Rates()
 Gone = Mapping[str, NDArray[np.uint64]]
 """The keys of removed rows, by the name of a shard's table."""
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
-def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int) -> Shard:
-    """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new."""
+def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int, rates: Rates = STEADY) -> Shard:
+    """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new.
+
+    Args:
+        rates: of its updates.
+    """
     names = columns.slot_names
     tables = tables_of(recipe.programs, native_rows, device_tables(recipe.place))
     shard = Shard(
         tables, recipe.dense.part(number, num_shards, dense_device(recipe.place)), lambda slot: names.get(slot, str(slot))
     )
+    shard.rates = rates
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
         shard.moments = no_moments(len(columns.scaled))

@@ -60,7 +60,9 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
     keep_freed_memory(KEPT_BYTES)
     prepare_task(task.cores)
     number, num_shards = task.number, job.input.places.shards
-    shard = new_shard(recipe_of(job.input.plan, job.input.columns), number, num_shards, job.input.columns, job.epoch)
+    shard = new_shard(
+        recipe_of(job.input.plan, job.input.columns), number, num_shards, job.input.columns, job.epoch, job.input.pace
+    )
     membership = Membership(job.contact, "shard", number, task.attempt)
     with contextlib.suppress(EndedError), compilations(shard.compiled), membership as member:
         fill(shard, number, job)

@@ -1,0 +1,50 @@
+"""Learning rates that fall to 0 over the last updates of a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpsql
+from tests.training.log import log, write
+from tests.training.processes import ProcessTasks
+from xpsql.platform.operators.paced import Rates
+from xpsql.platform.progress import SilentReporter
+
+ROWS = 1000
+WEIGHTS = "SELECT * FROM ML.WEIGHTS(MODEL {}) ORDER BY ALL"
+
+
+@pytest.fixture(params=["here", "on tasks"])
+def session(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        if request.param == "on tasks":
+            monkeypatch.setattr(session.engine, "tasks", ProcessTasks(4), raising=False)
+        yield session
+
+
+def test_rates_fall_over_the_last_updates_of_all_passes() -> None:
+    rates = Rates((), 0.25, 2, (0, 3, 10))
+    assert [rates.at(0, 0, 0), rates.at(1, 0, 2), rates.at(1, 1, 2)] == [1, 1, 1]  # updates 0, 12 and 15 of 20
+    assert [rates.at(1, 1, batch) for batch in (3, 4, 6)] == pytest.approx([0.8, 0.6, 0.2])
+    assert rates.at(1, 1, 9) == 0  # more than a sample told
+    assert Rates((0.1,), 0.5, 1, (0, 4)).at(0, 0, 3) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("using", ["xftrl (alpha = 0.5)", "xnn (dim = 2, hidden = (4))"])
+def test_the_last_rows_move_a_model_less_and_the_first_ones_as_ever(session: Any, tmp_path: Path, using: str) -> None:
+    query = f"SELECT label, user, item FROM parquet.`{write(log(ROWS), tmp_path / 'log.parquet')}`"
+
+    def weights(name: str, settings: str, rows: str) -> dict[Any, Any]:
+        session.sql(f"TRAIN MODEL {name} USING {using} WITH (workers = 1, batch_size = 10 {settings}) AS {query} {rows}")
+        found = session.sql(WEIGHTS.format(name)).arrow().to_pylist()
+        return {(row.get("table"), row["key"]): np.atleast_1d(row.get("weights") or row["weight"]) for row in found}
+
+    half, whole = weights("half", "", f"LIMIT {ROWS // 2}"), weights("whole", "", "")
+    cooled = weights("cooled", ", cooldown = 0.5", "")
+    moved = {id(to): sum(float(np.abs(to[key] - half[key]).sum()) for key in half) for to in (whole, cooled)}
+    assert 0 < moved[id(cooled)] < 0.8 * moved[id(whole)]
+    assert session.models.version("cooled").manifest.learned.examples == ROWS
