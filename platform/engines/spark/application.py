@@ -79,19 +79,3 @@ class Application(Protocol):
     def plan(self, frame: DataFrame) -> str:
         """Return Spark's optimized plan of a query."""
         ...
-
-
-def application_of(spark: SparkSession) -> Application:
-    """Return the application of a session."""
-    if is_connect(spark):
-        from .connect import ConnectApplication
-
-        return ConnectApplication(spark)
-    from .classic import ClassicApplication
-
-    return ClassicApplication(spark)
-
-
-def is_connect(spark: object) -> bool:
-    """Return whether an object is a session of Spark Connect."""
-    return type(spark).__module__.startswith("pyspark.sql.connect.")

@@ -27,7 +27,7 @@ from ..spark_sql.passage import place
 from ..spark_sql.statements import FORMATS, insert_in, read_name
 from ..spark_sql.tree import Name
 from .actions import interruptible
-from .application import application_of, is_connect
+from .applications import application_of, is_connect
 from .calls import RewrittenStatement, sent
 from .failures import explained
 from .files import SparkFiles, pattern

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from ...errors import EngineEndedError, NotAvailableError, StatementError
 from ...system import needing
-from .application import Application, application_of, is_connect
+from .application import Application
+from .applications import application_of, is_connect
 from .environment import SUBMITTED
 from .failures import plain, root_cause
 

@@ -10,9 +10,9 @@ import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from ...ps._native import unique
 from ...ps.transport.checks import refused
 from .likelihood import log_odds
 
@@ -143,7 +143,7 @@ class Profile:
             return
         places, keys, counts = (np.concatenate(parts) for parts in zip(self._known, *self._waiting, strict=True))
         self._waiting = []
-        coded = pa.array(keys ^ mixed(places.astype(np.uint64))).dictionary_encode().indices.to_numpy()
+        coded = unique(keys ^ mixed(places.astype(np.uint64)))[1]
         first = np.full(coded.max(initial=-1) + 1, len(coded), np.int64)
         np.minimum.at(first, coded, np.arange(len(coded)))
         sums = np.bincount(coded, counts, len(first)).astype(np.int64)
