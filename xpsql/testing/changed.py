@@ -44,6 +44,13 @@ def longer(more: int) -> Callable[[Any, int], Any]:
     return made
 
 
+def with_row(array: Any, row: int, values: Any) -> Any:
+    """Return an array with other values in a row."""
+    changed = np.array(array)
+    changed[row] = values
+    return changed
+
+
 def alone(inputs: Inputs, example: int) -> Inputs:
     """Return the batch of one of its examples; what others have in multi-valued slots is padding in it."""
     bags = BagRows(*map(plain.asarray, inputs.bags))
@@ -60,7 +67,9 @@ def alone(inputs: Inputs, example: int) -> Inputs:
         dense=plain.asarray(inputs.dense)[one],
         label=plain.asarray(inputs.label)[:, one],
         weight=plain.asarray(inputs.weight)[one],
-        blocks=every(inputs.blocks, lambda own: along(own, "B", lambda array, axis: plain.take(array, [example], axis))),
+        blocks=every(
+            inputs.blocks, lambda own: along(own, "B", lambda array, axis: plain.take(plain.asarray(array), [example], axis))
+        ),
     )
 
 
@@ -76,7 +85,9 @@ def repeated(inputs: Inputs) -> tuple[Inputs, NDArray[np.intp]]:
         dense=plain.asarray(inputs.dense)[owner] + (np.arange(batch)[:, None] / batch).astype(np.float32),
         label=plain.asarray(inputs.label)[:, owner] * (np.arange(batch) % 3 > 0),
         weight=plain.asarray(inputs.weight)[owner],
-        blocks=every(inputs.blocks, lambda own: along(own, "B", lambda array, axis: plain.take(array, owner, axis))),
+        blocks=every(
+            inputs.blocks, lambda own: along(own, "B", lambda array, axis: plain.take(plain.asarray(array), owner, axis))
+        ),
     ), owner
 
 
