@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -80,10 +80,10 @@ Columns: examples, the metrics of the table below, and measured_on, which is one
 * `progressive`: no data are given, and each example of the training was predicted before it was learned from;
 * `training`: the same, but predicted after it was learned from, by models that learn from all rows at once.
 
-gauc (AUC within each group, averaged over groups) is there only where data are given and the model has a GROUP column. A model of
-several labels has a row for each, named in the column `label`. With ITEMS the columns are k, recall, ndcg, hit_rate, coverage,
-examples, and missing, the number of items taken that ITEMS lacks. auc counts equal predictions one half. Beyond 65,536 examples,
-predictions count as equal if their logits are in the same one of 65,536 bins.
+gauc (AUC within each group, averaged over groups) is there only if data are given and the model has a GROUP column. A model
+of several labels has a row for each, named in the column `label`. With ITEMS the columns are k, recall, ndcg, hit_rate,
+coverage, examples, and missing, the number of items taken that ITEMS lacks. auc counts equal predictions one half. Beyond
+65,536 examples, predictions count as equal if their logits are in the same one of 65,536 bins.
 """,
         table(("metric", "what it is"), ((f"`{metric.name}`", metric.help) for metric in METRICS)),
     ),

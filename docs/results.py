@@ -2,8 +2,9 @@
 
 Usage: python docs/results.py [--check]
 
-A line `GROUP | FIGURE | PEER'S` between `<!-- rows -->` and `<!-- end -->` becomes a row of a table. PEER'S names a ratio to a peer,
-or a peer's figure, of which the ratio is made. `<!-- matrix GROUP: NAME -->` becomes a table of the figures "column, line: NAME".
+A line `GROUP | FIGURE | PEER'S` between `<!-- rows -->` and `<!-- end -->` becomes a row of a table. PEER'S names a ratio to a
+peer, or a peer's figure, from which the ratio is computed. `<!-- matrix GROUP: NAME -->` becomes a table of the figures
+"column, line: NAME".
 """
 
 from __future__ import annotations
