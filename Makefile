@@ -25,7 +25,7 @@ $(VENV)/.dev: pyproject.toml $(NATIVE) | $(VENV)/.made
 	$(call INSTALL,. --group dev)
 	touch $(VENV)/.demo $@
 
-$(VENV)/.bench $(VENV)/.docs $(VENV)/.fuzz: $(VENV)/.%: $(VENV)/.dev
+$(VENV)/.bench $(VENV)/.fuzz: $(VENV)/.%: $(VENV)/.dev
 	$(call INSTALL,. --group dev --group $*)
 	touch $@
 
@@ -66,10 +66,17 @@ check: $(VENV)/.dev  ## Lint, format and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict -p xpsql
 
-docs: $(VENV)/.docs  ## Make a site of docs/ in build/site.
-	$(BIN)/mkdocs build --quiet --strict
+$(VENV)-docs/.made: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-docs
+	uv pip install --quiet --python $(VENV)-docs/bin/python --group docs 2>/dev/null || { \
+	$(VENV)-docs/bin/python -m pip install --quiet "pip>=25.1" && $(VENV)-docs/bin/python -m pip install --quiet --group docs; }
+	touch $@
 
-bench: $(VENV)/.bench  ## Print the figures that docs/benchmarks.md shows; ONLY="training cores": of some groups; ROWS=4000000.
+docs: $(VENV)-docs/.made  ## Make a site of docs/ in build/site, in an environment of its own that lacks xpsql.
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict
+	$(VENV)-docs/bin/python docs/site_check.py build/site
+
+bench: $(VENV)/.bench  ## Print the figures that docs/figures.md shows; ONLY="training cores": of some groups; ROWS=4000000.
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS))
 
 gpu: $(VENV)/.dev  ## Hold a GPU to the CPU and measure it, in ten minutes; without one, JAX's CPU backend in small sizes.
@@ -79,7 +86,7 @@ scale: $(VENV)/.dev  ## Calibrate, validate and run the simulation of many machi
 	$(BIN)/python -m benchmarks.scale $(if $(ONLY),--only $(ONLY)) $(if $(FORCE),--force)
 	$(BIN)/python docs/results.py
 
-chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/reliability.md; PARTS=faults EVERY=51 takes minutes.
+chaos: $(VENV)/.dev  ## Try every fault, for hours, and write the tables of docs/faults.md; PARTS=faults EVERY=51 takes minutes.
 	PYTHON=$(BIN)/python scripts/chaos
 
 SEEDS ?= 0-500
@@ -97,4 +104,4 @@ sanitize: $(VENV)/.dev  ## Run the native tests under ASan and UBSan.
 	PYTHON=$(BIN)/python scripts/sanitize
 
 clean:
-	rm -rf $(VENV) $(VENV)-oldest $(VENV)-wheel build dist demo_data demo_warehouse
+	rm -rf $(VENV) $(VENV)-docs $(VENV)-oldest $(VENV)-wheel build dist demo_data demo_warehouse

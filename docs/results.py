@@ -1,10 +1,10 @@
-"""Render benchmarks/results/*.json into the pages that show them.
+"""Write docs/figures.md from docs/_figures.md, benchmarks/results/*.json and the tables of docs/faults.md.
 
 Usage: python docs/results.py [--check]
 
-After `<!-- results GROUP -->` a page has the figures of a group, those of one subject in a line, after
-`<!-- results GROUP: A | B -->` a table of figures that are named "line: A" and "line: B". The first form leaves out what the
-other one shows on the same page. What stood there before is replaced.
+A line `GROUP | FIGURE | PEER'S` between `<!-- rows -->` and `<!-- end -->` becomes a row of a table. PEER'S names a ratio to a
+peer, or a peer's figure, from which the ratio is computed. `<!-- matrix GROUP: NAME -->` becomes a table of the figures
+"column, line: NAME".
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
-MARKED = re.compile(r"(<!-- results (\w+)(?:: ([^\n]+?))? -->\n)(?:\n\|[^*].*?\n\n\*[^\n]*\*\n)?", re.DOTALL)
+TEMPLATE, PAGE, FAULTS = DOCS / "_figures.md", DOCS / "figures.md", DOCS / "faults.md"
+ROWS = re.compile(r"<!-- rows -->\n(.*?)<!-- end -->\n", re.DOTALL)
+MATRIX = re.compile(r"<!-- matrix (\w+): ([^\n]+) -->\n")
+FAULT = re.compile(r"^\|.*\| \d.*\|$", re.MULTILINE)
 Row = Mapping[str, Any]
 
 
@@ -27,90 +30,111 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def measured(row: Row, unit: bool = True) -> str:
-    """Return a cell: the number with its unit, and the spread of several runs."""
-    text = number(row["value"])
-    if unit and row["unit"]:
-        text += "" if row["unit"] == "x" else f" {row['unit']}"
-    if row["low"] is not None:
-        text += f" ({number(row['low'])} to {number(row['high'])})"
-    return text
+def measured(row: Row) -> str:
+    """Return a cell: the number, and the spread of several runs."""
+    spread = "" if row["low"] is None else f" ({number(row['low'])} to {number(row['high'])})"
+    return number(row["value"]) + spread
 
 
-def verdict(row: Row) -> str:
-    """Return the target and whether it is met."""
+def target(row: Row) -> str:
+    """Return the target, bold where it is missed."""
     if not row["target"]:
         return ""
     sign, bound = row["target"].split()
     met = row["value"] >= float(bound) if sign == ">=" else row["value"] <= float(bound)
-    return f" [{'at least' if sign == '>=' else 'at most'} {number(float(bound))}: {'met' if met else '**missed**'}]"
+    said = f"{'at least' if sign == '>=' else 'at most'} {number(float(bound))}"
+    return said if met else f"**{said}**"
 
 
 def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *lines)) + "\n"
 
 
-def pivoted(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    """Return a table of figures named "line: column"."""
-    found: dict[str, dict[str, str]] = {}
-    for row in rows:
-        line, _, column = row["what"].rpartition(": ")
-        if column in columns:
-            found.setdefault(line, {})[column] = measured(row, unit=False)
-    units = {row["what"].rpartition(": ")[2]: row["unit"] for row in rows}
-    heads = [f"{column} ({units[column]})" if units.get(column) not in ("", "x", None) else column for column in columns]
-    return table(["", *heads], ([line, *(cells.get(column, "") for column in columns)] for line, cells in found.items()))
+class Results:
+    """The figures of all groups, by group and name."""
+
+    def __init__(self, documents: Iterable[Mapping[str, Any]]) -> None:
+        self.groups = {found["group"]: found for found in documents}
+        self.figures = {(group, row["what"]): row for group, found in self.groups.items() for row in found["rows"]}
+        self.shown: dict[str, None] = {}
+
+    def line(self, asked: str) -> tuple[str, ...]:
+        """Return the row of a line of the template.
+
+        Raises:
+            KeyError: there is no such figure.
+        """
+        group, what, *peers = asked.split(" | ")
+        row = self.figures[group, what]
+        self.shown[group] = None
+        peer, ratio, judged = "", "", row
+        for other in (self.figures[group, name] for name in peers):
+            peer, judged = other["peer"], other if other["unit"] == "x" else row
+            ratio = measured(other) if other["unit"] == "x" else f"{row['value'] / other['value']:.3f}"
+        unit = "times" if row["unit"] == "x" else row["unit"]
+        return (what, measured(row), unit, peer, ratio, target(judged), f"`{group}`")
+
+    def rows(self, lines: str) -> str:
+        return table(("figure", "value", "unit", "peer", "ratio", "target", "run"), map(self.line, lines.splitlines()))
+
+    def matrix(self, group: str, name: str) -> str:
+        """Return a table of figures named "column, line: name"."""
+        found: dict[str, dict[str, str]] = {}
+        for (of, what), row in self.figures.items():
+            if of == group and what.endswith(f": {name}"):
+                column, _, line = what.removesuffix(f": {name}").partition(", ")
+                found.setdefault(line, {})[column] = measured(row)
+        columns = list(dict.fromkeys(column for cells in found.values() for column in cells))
+        self.shown[group] = None
+        return table(
+            (name, *columns), ((line, *(cells.get(column, "") for column in columns)) for line, cells in found.items())
+        )
+
+    def runs(self) -> str:
+        """Return a table of the runs that the page shows: command, machine and date of each."""
+        lines = []
+        for group in self.shown:
+            found = self.groups[group]
+            days = sorted({row.get("date", found["date"]) for row in found["rows"]})
+            machine = f"{found['machine']['cpu']}, {found['machine']['cores']} cores"
+            when = " to ".join(dict.fromkeys((days[0], days[-1])))
+            lines.append((f"`{group}`", f"`{found['command']}`", machine, when))
+        return table(("run", "command", "machine", "date"), lines)
 
 
-def listed(rows: Sequence[Row], without: set[str]) -> str:
-    """Return a table with a line for all figures named "line: ...", but for those of some columns."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        line, _, name = row["what"].rpartition(": ") if ": " in row["what"] else (row["what"], "", "")
-        if name not in without or not name:
-            found.setdefault(line, []).append((f"{name}: " if name else "") + measured(row) + verdict(row))
-    return table(["", "measured [target]"], ([line, "; ".join(cells)] for line, cells in found.items()))
+def faults(page: str) -> str:
+    """Return a table of the kinds of faults that were tried, and how often at least."""
+    found: dict[tuple[str, str], int] = {}
+    for line in FAULT.findall(page):
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        result = next(cell for cell in cells if not cell[0].isdigit())
+        times = cells[cells.index(result) - 1]
+        if result.startswith("as in"):
+            result = "as in the data"
+        where = {"embedded": "embedded engine", "topic": "a topic of Kafka"}.get(re.split(r"\W", name)[0], "Spark")
+        kind = "calls of the disk that failed" if result.startswith("whole") else f"{where}: kills and cut connections"
+        many = re.match(r"([\d,]+)(?: and (\d+))?", times)
+        assert many is not None, line
+        found[kind, result] = found.get((kind, result), 0) + sum(int(number) for number in many.groups("0"))
+    lines = ((kind, number(times), result) for (kind, result), times in found.items())
+    return table(("fault", "times, at least", "result"), lines)
 
 
-def footer(found: Mapping[str, Any]) -> str:
-    """Return where and when figures were measured, and the command."""
-    machine, dates = found["machine"], sorted({row.get("date", found["date"]) for row in found["rows"]})
-    load = "" if machine["load"] is None else f", load {machine['load']}"
-    days = " to ".join(dict.fromkeys((dates[0], dates[-1])))
-    return f"\n*{machine['cpu']}, {machine['cores']} cores{load}, {days}: `{found['command']}`*\n"
-
-
-def rendered(page: str, results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a page with its tables.
-
-    Raises:
-        KeyError: a marker names a group that has no results.
-    """
-    shown: dict[str, set[str]] = {}
-    for _, group, columns in MARKED.findall(page):
-        shown.setdefault(group, set()).update(columns.split(" | ") if columns else ())
-
-    def filled(marked: re.Match[str]) -> str:
-        begin, group, columns = marked.groups()
-        found = results[group]
-        rows = pivoted(found["rows"], columns.split(" | ")) if columns else listed(found["rows"], shown[group])
-        return f"{begin}\n{rows}{footer(found)}"
-
-    return MARKED.sub(filled, page)
+def rendered(template: str, results: Results, tried: str) -> str:
+    """Return the page of figures."""
+    page = ROWS.sub(lambda rows: results.rows(rows[1]), template)
+    page = MATRIX.sub(lambda matrix: results.matrix(*matrix.groups()), page)
+    return page.replace("<!-- faults -->\n", faults(tried)).replace("<!-- runs -->\n", results.runs())
 
 
 def main(check: bool) -> None:
-    """Rewrite the pages, or end with an error that names those that do not show the results."""
-    results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-    differing = []
-    for path in sorted(DOCS.glob("*.md")):
-        page = path.read_text(encoding="utf-8")
-        if (wanted := rendered(page, results)) != page:
-            differing.append(path.name)
-            if not check:
-                path.write_text(wanted, encoding="utf-8")
-    if check and differing:
-        sys.exit(f"{', '.join(differing)}: not as benchmarks/results has it: run `python docs/results.py`")
+    """Rewrite the page, or end with an error where it does not show the results."""
+    results = Results(json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json")))
+    wanted = rendered(TEMPLATE.read_text(encoding="utf-8"), results, FAULTS.read_text(encoding="utf-8"))
+    if not check:
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif PAGE.read_text(encoding="utf-8") != wanted:
+        sys.exit("docs/figures.md does not show benchmarks/results: run `python docs/results.py`")
 
 
 if __name__ == "__main__":

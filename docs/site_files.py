@@ -34,7 +34,14 @@ def files_of(path: Path) -> list[Path]:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Let links out of docs/ lead to those files, one to a folder to the first of them; leave a fence its language alone."""
     plain = ATTRIBUTES.sub(r"\1", markdown)
-    return OUTSIDE.sub(lambda link: f"](files/{files_of(ROOT / link[1])[0].relative_to(ROOT)}.txt)", plain)
+
+    def placed(link: re.Match[str]) -> str:
+        path = ROOT / link[1]
+        return (
+            f"](files/{files_of(path)[0].relative_to(ROOT)}.txt)" if path.exists() else link[0]
+        )  # a page, from a folder of docs/
+
+    return OUTSIDE.sub(placed, plain)
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:

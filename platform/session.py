@@ -102,7 +102,7 @@ class Session:
         """Run statements one by one, giving the result of each before the next one starts."""
         try:
             for step in self.parse(text, variables, parameters):
-                yield self.run_step(step)
+                yield run_step(self, step)
         except XpsqlError as error:
             error.script = text
             raise
@@ -114,7 +114,7 @@ class Session:
         Raises:
             StatementError: see parse_script, and places_of of the trainings.
         """
-        self.check_open()
+        self._check_open()
         steps = parse_script(text, variables, parameters, self._engine.statements)
         if isinstance(self._engine, PendingEngine) and self._engine.room is not None:
             first = True
@@ -138,7 +138,7 @@ class Session:
         """
         from .frames import arrow_of
 
-        self.check_open()
+        self._check_open()
         if not WORD.fullmatch(name) or name.lower().startswith(INTERNAL):
             raise StatementError(f"Expected a name of letters, digits and _ that does not begin with {INTERNAL}, got {name!r}.")
         with explained():
@@ -150,7 +150,7 @@ class Session:
         Raises:
             StatementError: there is none of this name.
         """
-        self.check_open()
+        self._check_open()
         if not self.engine.unregister(name):
             raise StatementError(f"No frame is registered as {name!r}.{suggestion(name, self.engine.relations())}")
 
@@ -163,46 +163,12 @@ class Session:
         Raises:
             ModelError: there is no such model or version.
         """
-        self.check_open()
+        self._check_open()
         with explained():
             self.models.find(name, version)
         return Model(self, name, version)
 
-    @roomy
-    def run_step(self, step: Step) -> Result:
-        self.check_open()
-        try:
-            with refusing_excess(step.position), recorded(self.models, step.text.text, step.model, self.reporter.note):
-                return Result(step.command.run(self), listing=LISTING.match(step.text.text) is not None)
-        except StatementError as error:
-            from .engines.spark_sql.bad_values import located
-
-            if (
-                not isinstance(self._engine, PendingEngine)
-                and (placed := located(error, step.text.text, self._engine)) is not None
-            ):
-                raise placed.at(step.text.restated(placed.position)) from error.__cause__
-            if error.position is None:
-                raise error.at(step.position) from error.__cause__
-            raise
-        except ConnectionError:  # of whoever reads the output
-            raise
-        except OSError as error:
-            raise of_system(error, step.position) from error
-        except XpsqlError as error:
-            if isinstance(error, ModelError):
-                error.position = step.place_of(error.model)
-            if error.position is None:
-                line, column, text = step.position
-                error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
-            raise
-        except Exception as error:
-            if (found := of_library(error)) is None or is_of_memory(error):
-                raise
-            found.position = step.position
-            raise found from error
-
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         check_process(self._process)
         if self.closed:
             raise XpsqlError("This session is closed and runs nothing more. Open another one with xpsql.connect().")
@@ -225,6 +191,42 @@ class Session:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+@roomy
+def run_step(session: Session, step: Step) -> Result:
+    """Run a statement of a script; an error has its position in the script."""
+    session._check_open()
+    try:
+        with refusing_excess(step.position), recorded(session.models, step.text.text, step.model, session.reporter.note):
+            return Result(step.command.run(session), listing=LISTING.match(step.text.text) is not None)
+    except StatementError as error:
+        from .engines.spark_sql.bad_values import located
+
+        if (
+            not isinstance(session._engine, PendingEngine)
+            and (placed := located(error, step.text.text, session._engine)) is not None
+        ):
+            raise placed.at(step.text.restated(placed.position)) from error.__cause__
+        if error.position is None:
+            raise error.at(step.position) from error.__cause__
+        raise
+    except ConnectionError:  # of whoever reads the output
+        raise
+    except OSError as error:
+        raise of_system(error, step.position) from error
+    except XpsqlError as error:
+        if isinstance(error, ModelError):
+            error.position = step.place_of(error.model)
+        if error.position is None:
+            line, column, text = step.position
+            error.add_note(f"In the statement at line {line}, column {column}: {brief(text)}")
+        raise
+    except Exception as error:
+        if (found := of_library(error)) is None or is_of_memory(error):
+            raise
+        found.position = step.position
+        raise found from error
 
 
 def connect(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pydoc
+
 import pytest
 
 import xpsql
@@ -7,14 +9,18 @@ from xpsql import testing
 from xpsql.platform import errors
 
 
-@pytest.mark.parametrize("name", xpsql.__all__)
+@pytest.mark.parametrize("name", [*xpsql.__all__, *xpsql.NETWORKS, *xpsql.ERRORS])
 def test_every_export_exists(name: str) -> None:
     assert getattr(xpsql, name) is not None
 
 
 def test_every_error_is_exported() -> None:
     defined = {name for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, Exception)}
-    assert defined <= set(xpsql.__all__)
+    assert defined <= set(xpsql.ERRORS) <= set(dir(xpsql))
+
+
+def test_help_fits_on_a_few_screens() -> None:
+    assert len(pydoc.render_doc(xpsql, renderer=pydoc.plaintext).splitlines()) < 300
 
 
 def test_the_suites_for_authors_are_public_and_say_what_they_check() -> None:

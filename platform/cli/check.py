@@ -48,10 +48,10 @@ def arguments(context: click.Context, parameter: click.Parameter, given: tuple[s
 @click.option("--debug", is_flag=True, help="Show where in xpsql an error comes from.")
 @click.argument("given", nargs=-1, metavar="[NAME=VALUE]...", callback=arguments)
 def check(file: str, class_: str | None, dim: int, debug: bool, given: dict[str, Any], **inputs: str) -> None:
-    """Try the network in FILE, as USING network (file = ...) would make it, on a few examples with these inputs.
+    """Try the network in FILE on a few examples with these inputs.
 
-    NAME=VALUE are arguments of its constructor. Prints its parameters and what it returns; where it fails, the line of FILE,
-    and the exit code is 1.
+    NAME=VALUE are arguments of its constructor. Prints its parameters and what it returns. If it fails, it prints the
+    line of FILE, and the exit code is 1.
     """
     with failing("", "", debug):
         for line in tried(file, class_, dim, given, {role: names(text) for role, text in inputs.items()}):

@@ -92,7 +92,7 @@ OPTIONS = (
     click.option("--format", type=click.Choice(list(FORMATS)), default="table", help="How rows are written to stdout."),
     click.option("--resume", is_flag=True, help="Resume interrupted trainings of the same statements."),
     click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later."),
-    click.option("--quiet", is_flag=True, help="Tell no progress."),
+    click.option("--quiet", is_flag=True, help="Do not show progress."),
     click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors."),
 )
 
@@ -135,7 +135,7 @@ RESTART = click.option(
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Start again when the process dies, at most N times: finished statements are not run again, a training is resumed.",
+    help="Start again if the process dies, at most N times. Ended statements are not run again, and a training is resumed.",
 )
 
 
@@ -144,7 +144,7 @@ RESTART = click.option(
 @session_options
 @RESTART
 def run(file: IO[str], restarts: int, **options: Any) -> None:
-    """Run the statements of FILE, - for stdin."""
+    """Run the statements of FILE, or of stdin if FILE is -."""
     chosen, journal = chosen_of(options), Journal.inherited()
     if journal is not None:
         execute_file(file, chosen._replace(resume=chosen.resume or journal.goes_on), journal)
@@ -180,15 +180,15 @@ def sql(text: str, **options: Any) -> None:
     "numbers",
     type=int,
     multiple=True,
-    help="Which version; several are shown side by side. [default: the one served]",
+    help="A version to show; repeatable. [default: the one served]",
 )
-@click.option("--compare", metavar="NAME", multiple=True, help="Another model, whose version that is served is shown beside.")
+@click.option("--compare", metavar="NAME", multiple=True, help="Another model to show next to it, by the version served.")
 @click.argument("others", nargs=-1)
 @session_options
 def report(
     name: str, others: tuple[str, ...], output: str | None, numbers: tuple[int, ...], compare: tuple[str, ...], **options: Any
 ) -> None:
-    """Write a page about the training of model NAME: one HTML file that needs no network.
+    """Write an HTML page about the training of model NAME.
 
     --compare a b shows two models side by side.
     """
@@ -210,7 +210,7 @@ def report(
 @main.command()
 @session_options
 def shell(**options: Any) -> None:
-    """Read statements from the terminal, with history and completion; from stdin that is none, as `run -` does."""
+    """Read statements from the terminal, with history and completion."""
     chosen = chosen_of(options)
     if not sys.stdin.isatty():
         with click.open_file("-", encoding="utf-8") as file:
@@ -226,11 +226,11 @@ def shell(**options: Any) -> None:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @functools.partial(with_options, options=engine_options(SPARK))
-@click.option("--python", default="python3", help="The Python of executors, of this one's minor version. [default: python3]")
+@click.option("--python", default="python3", help="The Python of executors, of the same minor version. [default: python3]")
 @RESTART
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(file: str, master: str | None, conf: dict[str, str], python: str, restarts: int, arguments: tuple[str, ...]) -> None:
-    """Run the statements of FILE by spark-submit, which is sent what executors need.
+    """Run the statements of FILE on a cluster, by spark-submit.
 
     Takes the options of `run`, too.
     """

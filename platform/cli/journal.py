@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ..errors import StatementError, XpsqlError, brief
 from ..result import Result
-from ..session import Session
+from ..session import Session, run_step
 from ..sql.base import Command
 from ..sql.script import Step
 
@@ -91,7 +91,7 @@ class Journal:
         for number, step in enumerate(steps):
             if number in self._ended:
                 if OF_SESSION.match(written(step).upper()):
-                    session.run_step(step)
+                    run_step(session, step)
                 continue
             if under_way is not None and under_way.number == number:
                 if self._made(session, step.command, under_way.committed):
@@ -102,7 +102,7 @@ class Journal:
             committed = [] if model is None else committed_versions(session, model)
             line, _, shown = step.position
             self._write({"begun": number, "line": line, "text": brief(shown), "committed": committed})
-            yield session.run_step(step)
+            yield run_step(session, step)
             self._write({"ended": number})
 
     def _check_same(self, text: str) -> None:

@@ -30,10 +30,13 @@ FOUND = 1
 
 @main.command()
 @click.argument("folder")
-@click.option("--tolerance", type=click.FloatRange(0), default=0.0, show_default=True, help="How far predictions may be apart.")
+@click.option("--tolerance", type=click.FloatRange(0), default=0.0, show_default=True, help="How much predictions may differ.")
 @session_options
 def replay(folder: str, tolerance: float, **options: Any) -> None:
-    """Score the requests in FOLDER, a log of serve, again; the exit code is 1 where predictions or keys differ."""
+    """Score a log of serve again, and compare the predictions.
+
+    FOLDER is what --log-requests has written. The exit code is 1 if predictions or keys differ.
+    """
     chosen = chosen_of(options)
     with failing("", "", chosen.debug), opened(chosen) as session:
         import pyarrow as pa

@@ -68,19 +68,19 @@ class ServeOptions(NamedTuple):
 @click.option("--key", metavar="FILE", help="Private key of TLS, as PEM.")
 @click.option("--log-requests", metavar="DIR", help="Folder where scored requests are written as Parquet, for ML.REPLAY.")
 @click.option(
-    "--log-fraction", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="The fraction of requests that is."
+    "--log-fraction", type=click.FloatRange(0, 1), default=0.01, show_default=True, help="The fraction of requests to log."
 )
 @click.option(
     "--explore",
     metavar="POLICY",
-    help="Choose among candidates by 'epsilon(0.05)' or 'softmax(0.2, floor = 0.01)' where a request asks; with a log.",
+    help="Choose among candidates if a request asks, by 'epsilon(0.05)' or 'softmax(0.2, floor = 0.01)'; needs --log-requests.",
 )
 @click.option(
     "--history",
     "histories",
     metavar="COLUMN=NAME.VALUE",
     multiple=True,
-    help="Fill a column that requests of JSON lack with what their user did last, by CREATE HISTORY. May be given again.",
+    help="Fill a column that requests of JSON lack from a history (CREATE HISTORY); repeatable.",
 )
 @click.option(
     "--fp16", "half", is_flag=True, help="Hold 16 bits a float: half the memory, and predictions that differ a little."
@@ -88,7 +88,7 @@ class ServeOptions(NamedTuple):
 @click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
 def serve(debug: bool, **given: Any) -> None:
-    """Answer requests for predictions of MODEL... by HTTP, until it is asked to stop."""
+    """Answer requests for predictions of models by HTTP."""
     with failing("", "", debug):
         serve_models(ServeOptions(**given))
         say("Ended.")

@@ -17,9 +17,9 @@ NONE = 1
 @click.argument("name", required=False)
 @session_options
 def status(name: str | None, **options: Any) -> None:
-    """Show the resident trainings (PUBLISH EVERY): their state and lag; with NAME, of that model only.
+    """Show resident trainings (PUBLISH EVERY): their state and lag.
 
-    The exit code is 1 where there is none.
+    With NAME, of that model only. The exit code is 1 if there is none.
     """
     chosen = chosen_of(options)
     with failing("", "", chosen.debug), opened(chosen) as session:

@@ -134,7 +134,7 @@ def undisturbed(session: xpsql.Session, given: argparse.Namespace, log: Path) ->
 
 
 def line(given: argparse.Namespace, tries: Sequence[dict[str, Any]]) -> str:
-    """Return the line of the table in docs/reliability.md."""
+    """Return the line of the table in docs/faults.md."""
     kills = sum(len(one["killed"]) for one in tries)
     wrong = [one for one in tries if one["failed"] or one.get("mistakes") or one.get("equal") is False]
     seconds = [value for one in tries for value in one.get("recovery_seconds", [])] or [0.0]

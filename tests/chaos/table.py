@@ -1,4 +1,4 @@
-"""Writes what was tried into a table of docs/reliability.md: `python -m tests.chaos.table 'HEADER' <LINES`.
+"""Writes what was tried into a table of docs/faults.md: `python -m tests.chaos.table 'HEADER' <LINES`.
 
 The table is the one whose header begins so. A row that has the name of one in it takes its place; others come behind.
 """
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
 
 def merged(page: str, header: str, rows: Iterable[str]) -> str:

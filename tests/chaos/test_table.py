@@ -1,4 +1,4 @@
-"""What chaos prints goes into the tables of docs/reliability.md."""
+"""What chaos prints goes into the tables of docs/faults.md."""
 
 from __future__ import annotations
 

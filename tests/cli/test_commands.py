@@ -185,3 +185,8 @@ def test_the_version_is_the_distributions(xpsql: Command) -> None:
 def test_an_empty_line_stands_between_tables_and_in_no_other_format(xpsql: Command) -> None:
     assert xpsql("sql", "SELECT 1 AS x; SELECT 2 AS y").stdout == "x\n-\n1\n\ny\n-\n2\n"
     assert xpsql("sql", "SELECT 1 AS x; SELECT 2 AS y", "--format", "csv").stdout == "x\n1\ny\n2\n"
+
+
+def test_help_cuts_no_sentence_of_a_command() -> None:
+    shown = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
+    assert [line for line in shown.splitlines() if line.endswith("...")] == []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from xpsql.platform.cli import journal as journals
 from xpsql.platform.cli.journal import Journal, repeatable
 from xpsql.platform.errors import StatementError, XpsqlError
-from xpsql.platform.session import Session
+from xpsql.platform.session import Session, run_step
 from xpsql.platform.sql.script import parse_script
 
 LOG = "SELECT CAST(id % 7 AS STRING) AS s, id % 2 AS label FROM range(100)"
@@ -27,25 +30,18 @@ def run(session: Session, path: Path, until: int, finish: bool, script: str = SC
     """Run statements up to one, by number, and let the process die: after its work, before it says so; or before its work."""
     steps, given = parse_script(script, {}, None, session.engine.statements), []
     journal = Journal(path)
-    if not finish:
 
-        def died(step: Any, work: Any = session.run_step) -> Any:
-            if step is steps[until]:
-                raise KeyboardInterrupt
-            return work(step)
+    def died(of: Session, step: Any) -> Any:
+        if step is steps[until]:
+            raise KeyboardInterrupt
+        return run_step(of, step)
 
-        session.run_step = died  # type: ignore[method-assign]
     left = journal.run(session, steps, script)
-    try:
+    with nullcontext() if finish else patch.object(journals, "run_step", died), suppress(KeyboardInterrupt), closing(left):
         for result in left:
             given.append(None if result.table is None else result.table.to_pylist())
             if journal.under_way is not None and journal.under_way.number == until:
                 break
-    except KeyboardInterrupt:
-        pass
-    finally:
-        left.close()
-        vars(session).pop("run_step", None)
     return given
 
 

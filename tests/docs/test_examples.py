@@ -14,11 +14,11 @@ from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
 from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.udf import FUNCTIONS
 
-PAGES = ("examples", "transform")
+PAGES = ("reference/_examples", "transform")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 OF_THE_MACHINE = re.compile(r"^(estimated|checkpoints|\.\.\. |\s*\d+ +rows/)")
 """How lines begin whose numbers are others elsewhere: times, bytes of files, and how many rows are left out."""
-WITH_OUTPUT = re.compile(r"^```sql[^\n]*\n(.*?)^```\n+(?:[^\n`]+\n+)?```(?:text)?\n", re.MULTILINE | re.DOTALL)
+WITH_OUTPUT = re.compile(r"^```sql[^\n]*\n((?:(?!^```).)*)^```\n+```(?:text)?\n", re.MULTILINE | re.DOTALL)
 
 
 def lines(output: str) -> Iterator[tuple[str, list[float]]]:
@@ -44,7 +44,7 @@ def test_a_page_shows_what_its_statements_answer(page: str) -> None:
 
 
 def test_every_statement_function_and_algorithm_has_an_example_with_its_output() -> None:
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     shown = " ".join(block for page in pages for block in WITH_OUTPUT.findall(page.read_text(encoding="utf-8")))
     words = re.sub(r"\s+", " ", shown).upper()
     wanted = [

@@ -1,4 +1,4 @@
-"""What docs/data.md, explain.md, multiclass.md and tuning.md show is what their statements answer."""
+"""What docs/attention.md, data.md, explain.md, multiclass.md and tuning.md show is what their statements answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xpsql.platform.progress import SilentReporter
 SHOWN = re.compile(r"```sql\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["data.md", "explain.md", "multiclass.md", "tuning.md"])
+@pytest.mark.parametrize("page", ["attention.md", "data.md", "explain.md", "multiclass.md", "tuning.md"])
 def test_the_results_of_the_page_are_those_of_its_statements(folder: Path, page: str) -> None:
     """Numbers may differ in the last digit: they are rounded, and machines add in other orders."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What docs/retrieval.md shows is what its statements answer."""
+"""What docs/retrieval.md and docs/tdm.md show is what its statements answer."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ PAIR = re.compile(r"^```sql\n(.*?)^```\n\n```\n(.*?)^```$", re.MULTILINE | re.DO
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
-def test_the_rows_of_the_page_are_those_of_its_statements(folder: Path) -> None:
-    text = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", ["retrieval.md", "tdm.md"])
+def test_the_rows_of_the_page_are_those_of_its_statements(folder: Path, page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     with xpsql.connect(reporter=SilentReporter()) as session:
         for statements, answer in PAIR.findall(text):
             found = session.sql(statements).arrow()

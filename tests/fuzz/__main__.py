@@ -1,4 +1,4 @@
-"""Runs one target under atheris: `python -m tests.fuzz TARGET [options of libFuzzer]`. See docs/reliability.md.
+"""Runs one target under atheris: `python -m tests.fuzz TARGET [options of libFuzzer]`. See docs/faults.md.
 
 The corpus of the repository is read; what is found goes to FOLDER (build/fuzz): new inputs to TARGET, those that fail to
 `TARGET-crash-*`. The number of executions is printed at the end.
