@@ -43,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 SLOW = [
     "chaos/test_spark",
     "chaos/test_embedded",
+    "doors/test_every_damage",
     "clusters/test_clusters",
     "portable/test_round_trip",
     "examples/test_plugin",

@@ -109,6 +109,20 @@ child([
     assert all("forked from one that runs JAX" in one and "spawn" in one for one in said[2:]), said
 
 
+def test_a_child_of_a_parent_that_trained_a_network_takes_its_weights_to_no_jax(warehouse: Path, tmp_path: Path) -> None:
+    said = run(
+        f"""
+session.sql("TRAIN OR REPLACE MODEL other USING xnn (hidden = 8) LABEL click AS SELECT * FROM log")
+child([
+    lambda: own({PREDICT.format("other")!r}),
+    lambda: own("EXPORT MODEL other TO '{tmp_path / "out"}' FORMAT serving"),
+])
+""",
+        warehouse,
+    )
+    assert all("forked from one that runs JAX" in one and "spawn" in one for one in said), said
+
+
 def test_a_child_of_a_parent_that_only_ran_queries_runs_everything(warehouse: Path) -> None:
     said = run(
         f"""

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from ...warehouse.dense import read_dense
 from ..images.layout import RowColumn, placed, write_rows
 from ..images.tables import FileOfTables, fill_from, training_of
-from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled
+from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled, on_device
 from .graph import StoredRows
 
 if TYPE_CHECKING:
@@ -104,4 +103,4 @@ def dense_of(version: Version) -> dict[str, Array]:
     """Return the dense parameters that predictions need."""
     unused_ones = version.manifest.train_only
     stored = read_dense(version.stored("dense"), "w")
-    return {name: jnp.asarray(array) for (name, _), array in stored.items() if name not in unused_ones}
+    return on_device({name: array for (name, _), array in stored.items() if name not in unused_ones})

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..forks import FORKS
 from .moments import Moments, no_moments
 
 if TYPE_CHECKING:  # the coordinator, and a simulation, do without JAX
@@ -229,9 +230,14 @@ class RefusedError(Exception):
 
 
 def on_device(arrays: Mapping[str, Floats]) -> dict[str, Array]:
-    """Return dense parameters as JAX has them; where there are none, it is not imported."""
+    """Return dense parameters as JAX has them; where there are none, it is not imported.
+
+    Raises:
+        StatementError: see Forks.check_jax.
+    """
     if not arrays:
         return {}
+    FORKS.check_jax()
     import jax.numpy as jnp
 
     return {name: jnp.asarray(array) for name, array in arrays.items()}
