@@ -1,4 +1,4 @@
-"""What the examples of a trial have of a block of slots: histories, arrays of vectors."""
+"""Inputs of a trial's examples for a block of slots: histories, arrays of vectors."""
 
 from __future__ import annotations
 
