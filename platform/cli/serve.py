@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from .commands import failing, main, writing
 from .startup import skip_pandas
 
 if TYPE_CHECKING:
+    from ...warehouse.version import Version
     from ..decisions.policies import Policy
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -61,6 +63,7 @@ SWITCH_SECONDS = 0.0005
     multiple=True,
     help="Fill a column that requests of JSON lack with what their user did last, by CREATE HISTORY. May be given again.",
 )
+@click.option("--signed-by", metavar="FILE", help="Serve versions alone that xpsql sign has signed for this public key.")
 @click.option(
     "--fp16", "half", is_flag=True, help="Hold 16 bits a float: half the memory, and predictions that differ a little."
 )
@@ -80,6 +83,7 @@ def serve(
     log_fraction: float,
     explore: str | None,
     histories: tuple[str, ...],
+    signed_by: str | None,
     half: bool,
     trust: bool,
     debug: bool,
@@ -118,7 +122,7 @@ def serve(
         asyncio.run(try_address(listening))
         say(f"Loading {', '.join(names)}.")
         models = Catalog(warehouse_path(warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-        served = Served(models, names, number, say, half, apart=True)
+        served = Served(models, names, number, say, half, apart=True, vouched=vouched(signed_by))
         log = None if folder is None else RequestLog(folder, log_fraction, say, policy is not None)
         if log is not None:
             with writing(f"requests to {log_requests}", "Give --log-requests a folder that you may write."):
@@ -185,3 +189,14 @@ def path_of(file: str | None) -> Path | None:
 def say(line: str) -> None:
     """Write a line to stderr at once."""
     print(line, file=sys.stderr, flush=True)
+
+
+def vouched(signed_by: str | None) -> Callable[[Version], object]:
+    """Return what refuses versions that are not signed for a public key; nothing is refused without one."""
+    if signed_by is None:
+        return bool
+    from ..provenance.signature import public_key, verify
+
+    key = Path(signed_by)
+    public_key(key)  # one that is none is an error now
+    return lambda version: verify(version, key)
