@@ -68,3 +68,20 @@ def test_rows_that_cannot_be_measured_write_no_page(folder: Path) -> None:
 def test_progress_of_later_passes_says_that_rows_were_learned_before() -> None:
     assert told_of(0, {"auc": 0.7}) == {"auc": 0.7}
     assert told_of(1, {"auc": 0.9}) == {"pass": 2, "auc of rows learned before": 0.9}
+
+
+def test_a_report_shows_the_slots_that_moved_since_the_version_before(folder: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
+        path = folder / "log.parquet"
+        session.sql(f"TRAIN MODEL m USING xftrl LABEL label AS SELECT label, item, price FROM parquet.`{path}`")
+        session.sql(f"CONTINUE MODEL m AS SELECT label, item, price * 100 AS price FROM parquet.`{path}`")
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(main, ["report", "m", "-o", str(page), "--warehouse", str(warehouse)])
+    assert done.exit_code == 0, done.output
+    section = re.search(r"<section><h2>Drift of rows</h2>.*?</section>", page.read_text(encoding="utf-8"), re.S)
+    assert section is not None
+    assert "How far the rows that v2 learned are from those of v1" in section[0]
+    slots = re.findall(r"<title>([^<]*)</title></text>", section[0])
+    assert slots[0] == "price"
+    assert re.search(r"<title>divergence: 0\.9\d+, by chance 0\.0\d+</title>", section[0])
