@@ -183,10 +183,17 @@ def sql(text: str, **options: Any) -> None:
     help="A version to show; repeatable. [default: the one served]",
 )
 @click.option("--compare", metavar="NAME", multiple=True, help="Another model to show next to it, by the version served.")
+@click.option("--on", "rows", metavar="QUERY", help="Measure on these rows, too, and compare with intervals.")
 @click.argument("others", nargs=-1)
 @session_options
 def report(
-    name: str, others: tuple[str, ...], output: str | None, numbers: tuple[int, ...], compare: tuple[str, ...], **options: Any
+    name: str,
+    others: tuple[str, ...],
+    output: str | None,
+    numbers: tuple[int, ...],
+    compare: tuple[str, ...],
+    rows: str | None,
+    **options: Any,
 ) -> None:
     """Write an HTML page about the training of model NAME.
 
@@ -202,7 +209,7 @@ def report(
     output = output or f"{'-'.join(models)}.html"
     with failing("", "", chosen.debug), opened(chosen) as session:
         target = free_path(output, "The page of -o", None)
-        text = page(session, [(model, number) for model in models for number in numbers or (None,)])
+        text = page(session, [(model, number) for model in models for number in numbers or (None,)], rows)
         with writing(f"the page to {output}", "Give -o a file in a folder that exists, that you may write and that has space."):
             target.write_text(text, encoding="utf-8")
 

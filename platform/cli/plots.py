@@ -14,6 +14,8 @@ from ...warehouse.trainings.progress import LEARNING, READING, latest, read_prog
 from ...warehouse.version import Version
 from ..models.weights import magnitude, weights
 from ..training.metrics import headlines
+from ..training.profiles.drift import drifts
+from ..training.profiles.stored import profiles_in
 from .charts import Bars, Line, bars, interval, lines, merged
 
 if TYPE_CHECKING:
@@ -100,6 +102,7 @@ def charts(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
         yield "Drift", text, lines([Line("even", ends, (1, 1), None), *drift], "examples", "pcopc")
     yield from of_predictions([one for one in shown if one.manifest.learned.calibration])
     yield from of_segments(shown)
+    yield from of_drift(session, shown)
     for one in shown:
         measured = one.of_rows
         kinds = [name for name in LIFE if any(line.get(name) is not None for line in measured)]
@@ -190,6 +193,24 @@ def density_line(one: Trained, parts: np.ndarray) -> Line | None:
     x = np.repeat(middle, 2)[1:-1]
     y = np.repeat(shares[1:-1] / np.diff(middle), 2)
     return Line(one.name, [x[0], *x.tolist(), x[-1]], [0, *y.tolist(), 0], one.color, marked=False)
+
+
+def of_drift(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
+    """Yield how far the rows of each version are from those of the version that it goes on from, slot by slot."""
+    for one in shown:
+        parent = one.manifest.parent
+        if parent is None or parent not in {version.number for version in session.models.present(one.manifest.model)}:
+            continue
+        before, now = (profiles_in(version) for version in (session.models.find(one.manifest.model, parent), one.version))
+        found = sorted((drift for drift in drifts(before, now) if drift.js is not None), key=lambda drift: -(drift.js or 0))
+        if found := found[:SEGMENTS]:
+            texts = [f"{drift.js:.4f}, by chance {drift.noise:.4f}" for drift in found]
+            groups = [
+                Bars("divergence", [drift.js for drift in found], texts, one.color),
+                Bars("by chance", [drift.noise for drift in found], texts, (one.color + 1) % 4),
+            ]
+            text = f"How far the rows that {one.name} learned are from those of v{parent}, and what chance alone gives."
+            yield titled("Drift of rows", one, shown), text, bars([drift.slot for drift in found], groups, "divergence")
 
 
 def of_segments(shown: Sequence[Trained]) -> Iterator[Chart]:

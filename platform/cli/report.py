@@ -17,6 +17,7 @@ from ..training.metrics.gate import VALIDATION
 from ..training.metrics.labels import key
 from ..training.metrics.measured import PROGRESSIVE, measured_on
 from .charts import auc_interval
+from .compared import on_rows
 from .plots import Trained, charts
 
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ MOST = 4
 PAGE = Path(__file__).with_name("report.html")
 
 
-def report(session: Session, asked: Sequence[tuple[str, int | None]]) -> str:
+def report(session: Session, asked: Sequence[tuple[str, int | None]], rows: str | None = None) -> str:
     """Return the page of versions, of the one served where no number is given.
+
+    Args:
+        rows: a query of rows that all are measured on; None: there is none.
 
     Raises:
         ModelError: there is no such version.
@@ -38,12 +42,13 @@ def report(session: Session, asked: Sequence[tuple[str, int | None]]) -> str:
     found = [session.models.find(*one) for one in asked]
     several = len({version.manifest.model for version in found}) > 1
     shown = [Trained(version, short_name(version, several), number) for number, version in enumerate(found)]
+    drawn = [section(*chart) for chart in charts(session, shown)]
     return PAGE.read_text(encoding="utf-8").format(
         title=html.escape(" and ".join(f"{v.manifest.model}, version {v.number}" for v in found)),
         subtitle=html.escape("; ".join(dict.fromkeys(f"{v.manifest.algorithm.name}, {v.manifest.status}" for v in found))),
         gates="".join(verdict(one, len(shown) > 1) for one in shown),
         facts="".join(fact_rows(shown)),
-        sections="".join(section(*chart) for chart in charts(session, shown)),
+        sections="".join([*([] if rows is None else [on_rows(session, shown, rows)]), *drawn]),
         statements="".join(statement(one, shown) for one in shown),
         options="".join(option_rows(shown)),
     )

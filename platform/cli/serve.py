@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from .commands import failing, main, writing
 from .startup import skip_pandas
 
 if TYPE_CHECKING:
+    from ...warehouse.version import Version
     from ..decisions.policies import Policy
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -44,6 +46,7 @@ class ServeOptions(NamedTuple):
     log_fraction: float
     explore: str | None
     histories: tuple[str, ...]
+    signed_by: str | None
     half: bool
     trust: bool
 
@@ -82,6 +85,7 @@ class ServeOptions(NamedTuple):
     multiple=True,
     help="Fill a column that requests of JSON lack from a history (CREATE HISTORY); repeatable.",
 )
+@click.option("--signed-by", metavar="FILE", help="Serve versions alone that xpsql sign has signed for this public key.")
 @click.option(
     "--fp16", "half", is_flag=True, help="Hold 16 bits a float: half the memory, and predictions that differ a little."
 )
@@ -128,7 +132,7 @@ def serve_models(given: ServeOptions) -> None:
     asyncio.run(try_address(listening))
     say(f"Loading {', '.join(given.names)}.")
     models = Catalog(warehouse_path(given.warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-    served = Served(models, given.names, given.number, say, given.half, apart=True)
+    served = Served(models, given.names, given.number, say, given.half, apart=True, vouched=vouched(given.signed_by))
     log = None if folder is None else RequestLog(folder, given.log_fraction, say, policy is not None)
     columns = FilledColumns(StoredHistories(models.warehouse), given.histories, say)
     with ExitStack() as running:
@@ -192,3 +196,14 @@ def path_of(file: str | None) -> Path | None:
 def say(line: str) -> None:
     """Write a line to stderr at once."""
     print(line, file=sys.stderr, flush=True)
+
+
+def vouched(signed_by: str | None) -> Callable[[Version], object]:
+    """Return what refuses versions that are not signed for a public key; nothing is refused without one."""
+    if signed_by is None:
+        return bool
+    from ..provenance.signature import public_key, verify
+
+    key = Path(signed_by)
+    public_key(key)  # one that is none is an error now
+    return lambda version: verify(version, key)

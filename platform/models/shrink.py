@@ -62,7 +62,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             except StatementError:
                 draft.discard()
                 raise
-            for copied in (draft.dense, draft.candidates, draft.trials, draft.tree, draft.calibration):
+            for copied in (draft.dense, draft.candidates, draft.trials, draft.tree, draft.calibration, draft.profile):
                 parent.copy(copied.name, copied)
             for vectors in parent.manifest.vectors:
                 parent.copy(f"vectors/{vectors.name}", draft.vectors_of(vectors.name))

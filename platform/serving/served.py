@@ -49,6 +49,7 @@ class Served:
         report: called with each event, a line of text.
         half: rows are of 16 bits a float.
         apart: rows of later versions are made ready by a process of its own; see weights_apart.
+        vouched: is asked of each version before it is loaded, and raises a ModelError for one that must not be served.
 
     Raises:
         ModelError, StatementError: a version is absent or cannot be loaded.
@@ -62,7 +63,9 @@ class Served:
         report: Report,
         half: bool = False,
         apart: bool = False,
+        vouched: Callable[[Version], object] = bool,
     ) -> None:
+        self._vouched = vouched
         self._models, self._number, self._report, self._half, self._apart = models, number, report, half, apart
         self._stopping, self._old = threading.Event(), list[Loaded]()
         self._looked: dict[Loaded, int] = {}
@@ -72,6 +75,7 @@ class Served:
         self._recent: dict[str, deque[Replay]] = {}
         for name in names:
             with models.reading(name, number) as version:
+                vouched(version)
                 loaded = Loaded(version, weights_of(version, half, (), report))
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
@@ -159,6 +163,7 @@ class Served:
 
     def _load(self, name: str, bases: Sequence[MappedRows]) -> Loaded:
         with self._models.reading(name, self._number) as version:
+            self._vouched(version)
             return Loaded(version, self._weights(version, bases))
 
     def _weights(self, version: Version, bases: Sequence[MappedRows]) -> ImageWeights:

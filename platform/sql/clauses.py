@@ -23,7 +23,7 @@ from ..training.clauses.release import RELEASE
 from ..training.clauses.using import Given
 from ..training.clauses.validate import VALIDATE
 from ..training.metrics import metric_names
-from ..training.metrics.gate import VALIDATION
+from ..training.metrics.gate import DRIFT_MAX, OF_SLOT, VALIDATION
 from ..training.plan import Settings, Use
 from .cursor import Cursor
 
@@ -85,13 +85,15 @@ def check_release(values: Values, given: Clauses) -> None:
     release, validated = RELEASE.of(values), VALIDATE.of(values) is not None
     if release is None:
         return
-    names = [str(leaf.value) for leaf in release.tree.leaves() if leaf.kind == "metric"]
+    own = (*OF_SLOT, DRIFT_MAX)
+    names = [str(leaf.value) for leaf in release.tree.leaves() if leaf.kind == "metric" or leaf.value in own]
     held_out = any(name.startswith(VALIDATION) for name in names)
+    of_rows = bool(names) and all(name in own for name in names)
     position = given[RELEASE.name].position if RELEASE.name in given else None
     if held_out and not validated:
         raise StatementError("RELEASE WHEN needs VALIDATE ON: it judges metrics of the validation rows. Add it.", position)
     of_windows = {"examples", *metric_names(grouped=True)}.intersection(names)
-    if EVALUATE.of(values) is None and (of_windows or not validated):
+    if EVALUATE.of(values) is None and not of_rows and (of_windows or not validated):
         either = "Add it, or judge validation.auc or the like" if validated else "Add it"
         raise StatementError(f"RELEASE WHEN needs EVALUATE EVERY: it judges the metrics of its windows. {either}.", position)
 

@@ -22,7 +22,7 @@ from .metrics import headlines, metric_names
 from .metrics.labels import Values, flat
 from .metrics.metrics import LabelMetrics, Targets, weight_range
 from .metrics.observed import Observations, Observed
-from .metrics.passes import PassMetrics, PassTally
+from .metrics.passes import PassMetrics, PassTally, told_of
 from .metrics.validations import Validated, Validations
 from .metrics.windows import Window, WindowPart, metrics_of, missing_of
 
@@ -336,7 +336,7 @@ class Monitor:
         shown: Mapping[str, float] = self._window
         if not shown:
             shown = self.passes.latest.first.some(headlines())
-        self._reporter.update(self.passes.examples, shown)
+        self._reporter.update(self.passes.examples, told_of(self.passes.newest, shown))
 
 
 def stored_in(described: Description) -> dict[str, float]:

@@ -23,7 +23,7 @@ from xpsql.algorithms.calibration import (
     pooled,
     sigmoid,
 )
-from xpsql.platform.training.metrics.calibrate import Calibrating, Calibration, OctaveTally
+from xpsql.platform.training.metrics.calibrate import UNIT, Calibrating, Calibration, Octave, OctaveTally, SeenRows
 from xpsql.platform.training.metrics.ranking import ece_of
 
 sklearn = pytest.importorskip("sklearn")
@@ -145,3 +145,15 @@ def test_tallies_add_up_in_any_order(parts: list[tuple[int, int]], random: objec
     for one, other in zip(*sums, strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_an_example_whose_label_comes_late_counts_once() -> None:
+    octave = Octave(0, 1, late=True)
+    labels, predictions = np.array([[0, 0, 1]], np.float32), np.array([[0.2, 0.4, 0.3]], np.float32)
+    place, keys = np.array([[5, 6, 7]], np.int16), np.array([8, 9, 8], np.uint64)
+    octave.see(SeenRows(0, labels, predictions, place, np.zeros((1, 3), np.float32), keys))
+    tally = octave.tally()
+    assert tally.bins[0, :2].sum(axis=1).tolist() == [2, 1]  # the third is the first once more, clicked
+    assert tally.bins[0, 2].sum() / UNIT == pytest.approx(0.6)
+    assert tally.keys.tolist() == [8, 9]
+    assert tally.values[0, :2].tolist() == [[1, 1], [1, 0]]

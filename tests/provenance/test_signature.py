@@ -15,9 +15,11 @@ from click.testing import CliRunner
 import xpsql
 from tests.training.log import log, write
 from xpsql.platform.cli import main
+from xpsql.platform.cli.serve import vouched
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.provenance.signature import SIGNATURE, SIGNED, sign, verify
+from xpsql.platform.serving.served import Served
 from xpsql.warehouse.version import Version
 
 ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
@@ -123,3 +125,22 @@ def test_the_commands_sign_and_verify(tmp_path: Path) -> None:
     found = ran("verify", "m", "--signed-by", str(public))
     assert found.exit_code == 0, found.output
     assert "m v1 is as it was signed" in found.stdout
+
+
+def test_a_service_serves_what_is_signed_and_goes_on_with_it(tmp_path: Path) -> None:
+    path, key = write(log(500), tmp_path / "log.parquet"), key_in(tmp_path, "team")
+    query, lines = f"SELECT label, user, item FROM parquet.`{path}`", list[str]()
+    trusted = vouched(str(tmp_path / "team.pub.pem"))
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl LABEL label AS {query}")
+        with pytest.raises(ModelError, match="it has no signature"):
+            Served(session.models, ["m"], None, lines.append, vouched=trusted)
+        sign(session.models.version("m"), key)
+        served = Served(session.models, ["m"], None, lines.append, vouched=trusted)
+        session.sql(f"CONTINUE MODEL m AS {query}")
+        served.refresh()
+        assert [one.number for one in served.all()] == [1]
+        assert "Still serving m v1" in lines[-1]
+        sign(session.models.version("m"), key)
+        served.refresh()
+        assert [one.number for one in served.all()] == [2]

@@ -128,6 +128,6 @@ def test_a_window_that_lacks_batches_is_reported_and_one_that_lacks_fewer_takes_
     assert [line["examples"] for line in reported.lines] == [20, 60]
     assert monitor.evaluation()["examples"] == 60
     assert [note.split(":")[0] for note in reported.notes] == [
-        "Window 0 of pass 0, split 0, lacks 2 of 2 batches",
-        "Window 0 of pass 0, split 0, lacks 1 of 2 batches",
+        "Window 0 of pass 1, split 0, lacks 2 of 2 batches",
+        "Window 0 of pass 1, split 0, lacks 1 of 2 batches",
     ]

@@ -56,7 +56,7 @@ def flip(path: Path, at: int) -> None:
 
 def data(folder: Path) -> list[Path]:
     """Return the files of a version's data."""
-    kinds = ("rows", "dense", "candidates", "package")
+    kinds = ("rows", "dense", "candidates", "package", "profile")
     return sorted(path for kind in kinds for path in (folder / kind).rglob("*") if path.is_file())
 
 
@@ -76,6 +76,11 @@ READS = {
         "SHRINK MODEL m WHERE count < 2",
     ),
     "candidates": (f"CONTINUE MODEL m AS {LOG}", "SHRINK MODEL m WHERE count < 2"),
+    "profile": (
+        f"SELECT * FROM ML.DATA_DRIFT(MODEL m, ({LOG}))",
+        f"CONTINUE MODEL m AS {LOG}",
+        "SHRINK MODEL m WHERE count < 2",
+    ),
     "package": (f"SELECT * FROM ML.PREDICT(MODEL trees, ({LOG}))", "EXPORT MODEL trees TO '{out}' FORMAT parquet"),
 }
 """Statements that read a kind of file."""
@@ -130,6 +135,7 @@ def test_check_model_lists_what_is_whole_and_what_is_damaged(warehouse: Path) ->
         "rows/vectors/part-00000.parquet": "whole",
         "dense/part-00000.parquet": "damaged",
         "candidates/part-00000.parquet": "damaged",
+        "profile/part-00000.parquet": "whole",
     }
     reasons = {row["file"]: row["reason"] for row in found}
     assert "were written" in reasons["candidates/part-00000.parquet"]

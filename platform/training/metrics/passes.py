@@ -7,7 +7,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,17 @@ from numpy.typing import NDArray
 from .metrics import LabelMetrics, Tally, Targets
 
 Floats = NDArray[np.float32]
+
+
+def told_of(pass_number: int, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return metrics of a pass under names that say what they are of: after the first one, of rows that were learned before.
+
+    Args:
+        pass_number: from 0.
+    """
+    if not pass_number:
+        return dict(metrics)
+    return {"pass": pass_number + 1, **{f"{name} of rows learned before": value for name, value in metrics.items()}}
 
 
 class PassTally(NamedTuple):

@@ -268,7 +268,7 @@ def metrics_of(windows: Iterable[Window], targets: Targets) -> dict[str, Values]
 def missing_of(window: Window) -> str:
     """Return the note about a window that lacks batches."""
     return (
-        f"Window {window.number} of pass {window.pass_number}, split {window.split}, lacks {window.missing} of "
+        f"Window {window.number} of pass {window.pass_number + 1}, split {window.split}, lacks {window.missing} of "
         f"{window.batches + window.missing} batches: a shard had learned from them when they were scored, so they are left out."
     )
 
