@@ -24,6 +24,7 @@ ALGORITHMS: Registry[Part[Any, Algorithm]] = Registry(
         "wide_deep": "networks.wide_deep.WIDE_DEEP",
         "deepfm": "networks.deepfm.DEEPFM",
         "dcn": "networks.dcn.DCN",
+        "final": "networks.final.FINAL",
         "multi_task": "networks.multi_task.MULTI_TASK",
         "din": "networks.din.DIN",
         "dien": "networks.dien.DIEN",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 
 def bi_interaction(total: jax.Array, squares: jax.Array) -> jax.Array:
@@ -18,6 +19,20 @@ def bi_interaction(total: jax.Array, squares: jax.Array) -> jax.Array:
     Source: He and Chua, "Neural Factorization Machines for Sparse Predictive Analytics", SIGIR 2017, equation 4.
     """
     return 0.5 * (total * total - squares)
+
+
+def inner_products(slots: jax.Array) -> jax.Array:
+    """Return the inner product of each pair of slots, float32[batch, slots (slots - 1) / 2].
+
+    Args:
+        slots: float32[batch, slots, dim].
+
+    Source: Qu et al., "Product-based Neural Networks for User Response Prediction", ICDM 2016 (IPNN).
+    """
+    batch, num_slots, _ = slots.shape
+    first, second = np.triu_indices(num_slots, 1)
+    every = jnp.einsum("bsd,btd->bst", slots, slots).reshape(batch, -1)
+    return every[:, first * num_slots + second]
 
 
 def pair_score(slots: jax.Array, strength: jax.Array) -> jax.Array:

@@ -22,7 +22,7 @@ from ..layers.initial import uniform
 from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.pooling import POOLINGS, dense_vectors, slot_sums, slot_vectors, stacked, summed_slots
 from ..layers.stacked import Stacked
-from ..linear.interactions import bi_interaction, pair_score
+from ..linear.interactions import bi_interaction, inner_products, pair_score
 from ..linear.scores import linear_scores
 from ..losses import loss_of
 from ..positions import groups_of
@@ -66,8 +66,9 @@ class XnnOptions(LongOptions, BoosterOptions):
     )
     interaction: str = option(
         "none",
-        "what is added of pairs of slots: bi is the sum of all, an input too; pairs learns a weight for each",
-        choices=("none", "bi", "pairs"),
+        "what is added of pairs of slots: bi is the sum of all, an input too; pairs learns a weight for each; products makes "
+        "inputs of them, for a score that depends on which slots agree",
+        choices=("none", "bi", "pairs", "products"),
     )
     wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
     alpha: float = option(
@@ -85,7 +86,8 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     dimension of a feature grows with what is known of it. The second vectors are a table that admit(information > x) guards.
 
     Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
-    al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Cheng et al., Wide & Deep Learning for Recommender Systems,
+    al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Qu et al., Product-based Neural Networks, ICDM 2016
+    ('products'); Cheng et al., Wide & Deep Learning for Recommender Systems,
     2016 (wide).
     """
     check_hidden(options.hidden, "hidden", "xnn")
@@ -132,11 +134,12 @@ class Network:
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
         inputs = pooled * (options.dim + options.long_dim) + continuous
         inputs += options.dim if options.interaction == "bi" else 0
+        pairs = pooled + len(layout.continuous) + len(layout.vectors)
+        strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
+        inputs += pairs * (pairs - 1) // 2 if options.interaction == "products" else 0
         activations = activations_of(options.activation, options.hidden, "xnn")
         norm = options.normalise == BATCH_NORM
         self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout, norm)
-        pairs = pooled + len(layout.continuous) + len(layout.vectors)
-        strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
         self.booster = BoosterTower(options, options.activation, inputs, labels, options.dropout, norm, "xnn")
         self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()), *self.booster.specs)
 
@@ -160,6 +163,8 @@ class Network:
             score += more[-1].sum(axis=1, keepdims=True)
         elif self._options.interaction == "pairs":
             score += pair_score(self._all_slots(parameters["vectors"], inputs), parameters["pairs"])
+        elif self._options.interaction == "products":
+            more.append(inner_products(self._all_slots(parameters["vectors"], inputs)))
         if self._options.wide:
             score += linear_scores(parameters["weights"], inputs)
         return score, self._inputs(parameters["vectors"], inputs, more)
