@@ -1,4 +1,4 @@
-"""Which application a session has."""
+"""The choice of an application for a session."""
 
 from __future__ import annotations
 
