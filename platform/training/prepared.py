@@ -25,7 +25,9 @@ from .clauses.evaluate import EVALUATE
 from .clauses.validate import VALIDATE
 from .estimates import estimated_features
 from .metrics.metrics import Targets
+from .metrics.observed import Observations
 from .metrics.windows import Schedule, schedule_of
+from .observations import asked_of
 from .parallelism import Places
 from .plan import Plan
 from .recipe import Recipe
@@ -157,6 +159,11 @@ class Prepared(TrainingInput):
         """What predictions are measured against; with groups where windows have them."""
         algorithm = self.recipe.algorithm
         return Targets.of(self.columns.labels, algorithm.measured, self.columns.grouped, algorithm.late)
+
+    @property
+    def asked(self) -> Observations:
+        """What it observes of its batches beside metrics."""
+        return asked_of(self)
 
     @property
     def schedule(self) -> Schedule | None:
