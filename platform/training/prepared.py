@@ -21,6 +21,7 @@ from ..input.splits import chunk_batches
 from ..input.timing import Clocks
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree
+from .clauses.calibrate import CALIBRATE
 from .clauses.evaluate import EVALUATE
 from .clauses.validate import VALIDATE
 from .estimates import estimated_features
@@ -163,7 +164,8 @@ class Prepared(TrainingInput):
     @property
     def asked(self) -> Observations:
         """What it observes of its batches beside metrics."""
-        return asked_of(self)
+        calibrate, algorithm = self.plan.clause(CALIBRATE), self.recipe.algorithm
+        return asked_of(algorithm, self.columns, calibrate, self.parent, self.batches, self.counts.total)
 
     @property
     def schedule(self) -> Schedule | None:
