@@ -73,7 +73,7 @@ def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Model
     known = judged(evaluation, validation_of(monitor), prepared.columns.labels)
     previous = metrics_served(models, plan.model)
     if any(leaf.value in (*OF_SLOT, DRIFT_MAX) for leaf in release.tree.leaves()):
-        made = profiles_made(prepared, monitor.observed)
+        made = profiles_made(prepared.columns, prepared.parent, monitor.observed)
         known |= {f"{NULL_SHARE}({name.lower()})": one.null_share for name, one in made.items()}
         if previous is not None:
             previous = {**previous, **drift_served(models, plan.model, made)}
@@ -115,7 +115,7 @@ def conclude(
     calibrators = kept_of(monitors_of(monitor, rest)[0].observed, columns.labels, draft)
     if calibrate is not None and (less := note_of(calibrators, calibrate.method)) is not None:
         monitor.note(less)
-    keep_profile(profiles_made(prepared, monitors_of(monitor, rest)[0].observed), draft)
+    keep_profile(profiles_made(columns, prepared.parent, monitors_of(monitor, rest)[0].observed), draft)
     sources = (*draft.manifest.sources, *(() if segment is None else (stream_source(segment),)))
     draft.commit(
         dataclasses.replace(

@@ -25,7 +25,6 @@ from .commit import LearnedRest
 from .metrics.observed import Observations, Observed
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
-from .observations import asked_of
 from .online.rebuilding import as_begun, starts
 from .plan import ALL, NONE, REST, Plan
 from .preparation.baseline import baseline_of
@@ -110,7 +109,7 @@ def learn_rest(
     reporter.start(title, again.num_examples)
     lines = Later(draft, len(monitor.validations.passes), sum(monitor.counted.values()))
     second = Monitor(again.targets, lines, reporter, False)
-    second.observed = Observed(asked_of(again) if how == ALL else Observations())
+    second.observed = Observed(again.asked if how == ALL else Observations())
     held = learn(again, second)
     return held, LearnedRest(how, second.passes.examples + (0 if how == ALL else best.examples), second)
 

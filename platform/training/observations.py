@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from ...algorithms.base import Online
+from ...algorithms.base import Algorithm, Online
 from ...algorithms.calibration import BINS
 from ...warehouse.calibration import CALIBRATION, read_table, write_table
 from ...warehouse.entries import CalibratorEntry
-from .clauses.calibrate import CALIBRATE
+from .clauses.calibrate import CALIBRATE, Calibrate
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
 from .metrics.observed import Observations, Observed
 from .metrics.profile import EVERY, Profiled
@@ -24,44 +25,43 @@ if TYPE_CHECKING:
     from ...warehouse.draft import Draft
     from ...warehouse.version import Version
     from ..input.columns import Columns
-    from .prepared import Prepared
 
 BIN, VALUE = "bin", "value"
 SAMPLED_ROWS = 1 << 16
 
 
-def asked_of(prepared: Prepared) -> Observations:
-    """Return what a training observes of its batches."""
-    return Observations(calibration_of(prepared), before_of(prepared), profiled_of(prepared), every_of(prepared))
+def asked_of(
+    algorithm: Algorithm,
+    columns: Columns,
+    calibrate: Calibrate | None,
+    parent: Version | None,
+    batches: Sequence[int],
+    rows: int,
+) -> Observations:
+    """Return what a training observes of its batches.
+
+    Args:
+        calibrate: what the statement asks for.
+        batches: of each split.
+        rows: of all: 65,536 of them are profiled at least, and of many one batch of EVERY.
+    """
+    before = tuple(itertools.accumulate(batches, initial=0))[:-1]
+    calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)
+    return Observations(calibration, before, profiled_of(algorithm, columns), max(1, min(EVERY, rows // SAMPLED_ROWS)))
 
 
-def before_of(prepared: Prepared) -> tuple[int, ...]:
-    """Return of each split how many batches the splits before it have."""
-    return tuple(itertools.accumulate(prepared.batches, initial=0))[:-1]
-
-
-def every_of(prepared: Prepared) -> int:
-    """Return of how many batches of a split one is profiled: 65,536 rows at least, and one of EVERY of many."""
-    return max(1, min(EVERY, prepared.counts.total // SAMPLED_ROWS))
-
-
-def profiled_of(prepared: Prepared) -> Profiled | None:
+def profiled_of(algorithm: Algorithm, columns: Columns) -> Profiled | None:
     """Return what is profiled of rows; None where nothing is learned batch by batch."""
-    algorithm = prepared.recipe.algorithm
     if not isinstance(algorithm.learns, Online):
         return None
-    labels = len(prepared.columns.labels) if algorithm.measured in ("classes", "numbers") else 0
-    return profiled(prepared.columns, labels, algorithm.measured == "classes")
+    labels = len(columns.labels) if algorithm.measured in ("classes", "numbers") else 0
+    return profiled(columns, labels, algorithm.measured == "classes")
 
 
-def calibration_of(prepared: Prepared) -> Calibration | None:
-    """Return what calibrators are to be fitted; None: none."""
-    calibrate, columns = prepared.plan.clause(CALIBRATE), prepared.columns
-    if calibrate is None:
-        return None
-    line, parent = line_of(columns, calibrate.by), prepared.parent
+def calibration_of(calibrate: Calibrate, columns: Columns, late: bool, parent: Version | None) -> Calibration:
+    """Return what calibrators are to be fitted."""
     before = None if parent is None or not parent.manifest.calibrators else tally_of(parent, columns, calibrate.by)
-    return Calibration(calibrate.method, line, len(columns.labels), prepared.recipe.algorithm.late, before)
+    return Calibration(calibrate.method, line_of(columns, calibrate.by), len(columns.labels), late, before)
 
 
 def tally_of(version: Version, columns: Columns, by: tuple[str, ...]) -> OctaveTally | None:
@@ -99,13 +99,12 @@ def kept_of(observed: Observed, labels: tuple[str, ...], draft: Draft) -> tuple[
     )
 
 
-def profiles_made(prepared: Prepared, observed: Observed) -> Profiles:
+def profiles_made(columns: Columns, parent: Version | None, observed: Observed) -> Profiles:
     """Return the profiles of the rows that were learned; none where none were made."""
     if observed.profile is None:
         return {}
-    parent = prepared.parent
     edges = {} if parent is None else edges_in(profiles_in(parent))
-    return profiles_of(observed.profile.tally(), prepared.columns, edges, None if parent is None else keys_of(parent))
+    return profiles_of(observed.profile.tally(), columns, edges, None if parent is None else keys_of(parent))
 
 
 def keep_profile(profiles: Profiles, draft: Draft) -> None:

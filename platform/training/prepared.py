@@ -23,11 +23,14 @@ from ..input.timing import Clocks
 from ..operators.step_rates import StepRates
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree
+from .clauses.calibrate import CALIBRATE
 from .clauses.evaluate import EVALUATE
 from .clauses.validate import VALIDATE
 from .estimates import estimated_features
 from .metrics.metrics import Targets
+from .metrics.observed import Observations
 from .metrics.windows import Schedule, schedule_of
+from .observations import asked_of
 from .parallelism import Places
 from .plan import Plan
 from .recipe import Recipe
@@ -173,6 +176,12 @@ class Prepared(TrainingInput):
         """What predictions are measured against; with groups where windows have them."""
         algorithm = self.recipe.algorithm
         return Targets.of(self.columns.labels, algorithm.measured, self.columns.grouped, algorithm.late)
+
+    @property
+    def asked(self) -> Observations:
+        """What it observes of its batches beside metrics."""
+        calibrate, algorithm = self.plan.clause(CALIBRATE), self.recipe.algorithm
+        return asked_of(algorithm, self.columns, calibrate, self.parent, self.batches, self.counts.total)
 
     @property
     def schedule(self) -> Schedule | None:

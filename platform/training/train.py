@@ -27,7 +27,6 @@ from .compiled import compilations, prepare_jax
 from .metrics.observed import Observed
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
-from .observations import asked_of
 from .online.planting import with_tree
 from .plan import NONE, Plan
 from .planning.targets import in_time
@@ -152,7 +151,7 @@ def run(
     evaluated, patience = plan.clause(EVALUATE) is not None, plan.settings.patience
     monitor = Monitor(training.targets, lines, reporter, evaluated, patience, training.rebuilds > 0 or training.chooses)
     monitor.validations.by, monitor.validations.drops = plan.settings.patience_by, training.drops
-    monitor.observed = Observed(asked_of(training))
+    monitor.observed = Observed(training.asked)
     if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
     reporter.start(f"{plan.model} v{draft.number}", training.num_examples)

@@ -26,6 +26,7 @@ from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.table import Table
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
 from xpsql.platform.training.metrics.metrics import LabelMetrics, Tally, Targets
+from xpsql.platform.training.metrics.observed import Observations
 from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online.step import Learned
 from xpsql.platform.training.online.worker import Worker
@@ -115,6 +116,7 @@ class LogPrepared:
 
     counts_by_pass = False
     rebuilds = first_pass = 0
+    asked = Observations()
     schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
     baseline, trial = (), NO_TRIAL
     batch_size = EXAMPLES

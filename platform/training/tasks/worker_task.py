@@ -23,7 +23,6 @@ from ..compiled import compilations, prepare_task
 from ..metrics.metrics import LabelMetrics, Targets
 from ..metrics.observed import Observations, Observed
 from ..metrics.windows import Collector, Schedule, Window
-from ..observations import asked_of
 from ..online.worker import Worker
 from ..parallelism import in_step, pulls_ahead
 from .job import LATER, NO_MORE, REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
@@ -49,7 +48,7 @@ def work(job: Job, generation: int, task: Task) -> None:
     prepare_task(task.cores)
     with contextlib.suppress(EndedError), Membership(job.contact, "worker", task.number, task.attempt) as member:
         prepared = prepared_of(job)
-        progress = ProgressSender(member, task, prepared.targets, prepared.schedule, asked_of(prepared))
+        progress = ProgressSender(member, task, prepared.targets, prepared.schedule, prepared.asked)
         source, over = prepared.source(job.epoch), threading.Event()
 
         def read() -> Generator[Batch | End, None, None]:
