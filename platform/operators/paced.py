@@ -9,7 +9,7 @@ import jax
 from .base import Context, Operator, Rows
 
 
-class Rates(NamedTuple):
+class StepRates(NamedTuple):
     """The factors of optimizers' steps, a function of what a push brings, so that a replay finds the same.
 
     Attributes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import TrainingError
-from ..operators.paced import Rates
+from ..operators.paced import StepRates
 from .messages import NO_MOMENTS, BatchId, Description, Gate, Keys, Mask, Pulled, Push, RefusedError, mean_of
 from .moments import merged
 from .passes import clear
@@ -50,7 +50,7 @@ class Shard:
         self.moments = NO_MOMENTS
         self.watermarks: Watermarks | None = None
         self.now, self.pass_number = 0, 0
-        self.rates = Rates()
+        self.rates = StepRates()
         self.examples, self.positives = 0, 0.0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name

@@ -20,7 +20,7 @@ from ..input.row_counts import RowCounts
 from ..input.source import End, Source
 from ..input.splits import chunk_batches
 from ..input.timing import Clocks
-from ..operators.paced import Rates
+from ..operators.paced import StepRates
 from ..ps.watermarks import Turn, turns_of
 from ..trees.tree import Tree
 from .clauses.evaluate import EVALUATE
@@ -72,7 +72,7 @@ class TrainingInput:
         taking: what the statement says of rows before they are learned from; None: nothing.
         counts: how many rows of each split are learned.
         trial: what TUNE asks of it.
-        rates: what optimizers' steps are multiplied by, by the number of the pass; see Rates.
+        rates: what optimizers' steps are multiplied by, by the number of the pass; see StepRates.
         choice: which of a solver's penalties it takes; None: all are tried where rows are held out.
     """
 
@@ -109,11 +109,11 @@ class TrainingInput:
         return [-(-rows // self.batch_size) for rows in self.counts.rows]
 
     @property
-    def pace(self) -> Rates:
+    def pace(self) -> StepRates:
         """What optimizers' steps are multiplied by."""
         cooldown = self.plan.settings.cooldown or 0.0
         before = (0, *itertools.accumulate(self.batches)) if cooldown else (0, 1)
-        return Rates(self.rates, cooldown, self.first_pass + self.passes, before)
+        return StepRates(self.rates, cooldown, self.first_pass + self.passes, before)
 
     @property
     def input(self) -> TrainingInput:

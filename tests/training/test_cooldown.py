@@ -11,7 +11,7 @@ import pytest
 import xpsql
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
-from xpsql.platform.operators.paced import Rates
+from xpsql.platform.operators.paced import StepRates
 from xpsql.platform.progress import SilentReporter
 
 ROWS = 1000
@@ -27,11 +27,11 @@ def session(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 
 def test_rates_fall_over_the_last_updates_of_all_passes() -> None:
-    rates = Rates((), 0.25, 2, (0, 3, 10))
+    rates = StepRates((), 0.25, 2, (0, 3, 10))
     assert [rates.at(0, 0, 0), rates.at(1, 0, 2), rates.at(1, 1, 2)] == [1, 1, 1]  # updates 0, 12 and 15 of 20
     assert [rates.at(1, 1, batch) for batch in (3, 4, 6)] == pytest.approx([0.8, 0.6, 0.2])
     assert rates.at(1, 1, 9) == 0  # more than a sample told
-    assert Rates((0.1,), 0.5, 1, (0, 4)).at(0, 0, 3) == pytest.approx(0.05)
+    assert StepRates((0.1,), 0.5, 1, (0, 4)).at(0, 0, 3) == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize("using", ["xftrl (alpha = 0.5)", "xnn (dim = 2, hidden = (4))"])

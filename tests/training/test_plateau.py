@@ -1,4 +1,4 @@
-"""Rates that drop after a pass without gain: steps, rounds, what the version is, interruptions, and what is refused."""
+"""StepRates that drop after a pass without gain: steps, rounds, what the version is, interruptions, and what is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xpsql.platform.operators.adam import AdamOptions, adam
 from xpsql.platform.operators.base import Operator, TableSpec, push
 from xpsql.platform.operators.chains import chain
 from xpsql.platform.operators.ftrl import FtrlOptions, ftrl
-from xpsql.platform.operators.paced import Rates, paced
+from xpsql.platform.operators.paced import StepRates, paced
 from xpsql.platform.progress import SilentReporter
 from xpsql.testing.operators import context, new_rows
 
@@ -101,8 +101,8 @@ def test_a_step_is_multiplied_by_the_rate_and_at_1_is_the_optimizers_own(optimiz
 
 
 def test_a_rate_is_that_of_its_pass_and_the_last_of_all_later_ones() -> None:
-    assert [Rates((1.0, 0.1)).at(number) for number in range(3)] == [1.0, 0.1, 0.1]
-    assert Rates().at(5) == 1.0
+    assert [StepRates((1.0, 0.1)).at(number) for number in range(3)] == [1.0, 0.1, 0.1]
+    assert StepRates().at(5) == 1.0
 
 
 def trained(session: xpsql.Session, name: str, using: str, query: str, more: str = "") -> Any:

@@ -23,7 +23,7 @@ from ...cores import cores
 from ...errors import StatementError, no_number
 from ...input.columns import INTERCEPT, Columns
 from ...input.scaling import moments_in
-from ...operators.paced import Rates
+from ...operators.paced import StepRates
 from ...options import written
 from ...ps.compiled.table_programs import STATISTICS, Programs
 from ...ps.keys import NUM_SLICES, slot_seed
@@ -44,13 +44,13 @@ from .columns import batch_of, values
 from .saved import SavedRows, merged_saved
 
 PART_ROWS = 1 << 19
-STEADY = Rates()
+STEADY = StepRates()
 Gone = Mapping[str, NDArray[np.uint64]]
 """The keys of removed rows, by the name of a shard's table."""
 MAX_PARTS = 64  # of a table of a shard; with 1024 shards, file names still sort by number
 
 
-def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int, rates: Rates = STEADY) -> Shard:
+def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, epoch: int, rates: StepRates = STEADY) -> Shard:
     """Return a shard for a recipe's tables, which are empty, and its share of the dense parameters, which are new.
 
     Args:
