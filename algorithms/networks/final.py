@@ -27,6 +27,7 @@ from .deep import DeepOptions, deep, network_inputs, num_inputs
 from .tower import BATCH_NORM, check_hidden
 
 FIRST_FINAL = 401  # the number of the first layer, so that its initial values differ from other layers'
+MOST = 1e12  # of what a layer gives: the square of the next one is still a number
 HIDDEN = Subject("USING", "final", "hidden")
 
 
@@ -151,7 +152,7 @@ def factorised(parameters: Parameters, x: jax.Array | Stacked, normalise: Callab
     kernel = parameters["kernel"]
     a, b = jnp.split((x.times(kernel) if isinstance(x, Stacked) else x @ kernel) + parameters["bias"], 2, axis=1)
     y = jnp.concatenate([a, a * b], axis=1)
-    return jax.nn.relu(y if normalise is None else normalise(y) + parameters["shift"])
+    return jnp.minimum(jax.nn.relu(y if normalise is None else normalise(y) + parameters["shift"]), MOST)
 
 
 FINAL = Part("final", FinalOptions, final)

@@ -22,6 +22,7 @@ from xpsql.algorithms.linear.xftrl import XftrlOptions, xftrl
 from xpsql.algorithms.losses import LOGLOSS
 from xpsql.algorithms.networks.dien import DienOptions
 from xpsql.algorithms.networks.din import DinOptions
+from xpsql.algorithms.networks.final import FinalOptions
 from xpsql.algorithms.networks.tdm import TdmOptions
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions
 from xpsql.platform.options import Part
@@ -35,6 +36,7 @@ OTHERS = {
         algorithms.LAYOUT,
         TwoTowerOptions(query=("user", "tags", "age"), item=("item", "scores", "price", "embedding"), hidden=(8,)),
     ),
+    "final": (algorithms.LAYOUT, FinalOptions(normalise="none")),  # test_batch_norm.py has normalised networks
     "word2vec": (algorithms.SEQUENCES, None),
     "din": (
         algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("users", "items"))]),

@@ -11,6 +11,7 @@ import pytest
 import xpsql
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
+from xpsql.platform.errors import StatementError
 from xpsql.platform.operators.step_rates import StepRates
 from xpsql.platform.progress import SilentReporter
 
@@ -48,3 +49,26 @@ def test_the_last_rows_move_a_model_less_and_the_first_ones_as_ever(session: Any
     moved = {id(to): sum(float(np.abs(to[key] - half[key]).sum()) for key in half) for to in (whole, cooled)}
     assert 0 < moved[id(cooled)] < 0.8 * moved[id(whole)]
     assert session.models.version("cooled").manifest.learned.examples == ROWS
+
+
+def test_a_stream_which_goes_on_has_no_last_updates(tmp_path: Path) -> None:
+    folder = tmp_path / "clicks"
+    folder.mkdir()
+    write(log(100), folder / "1.parquet")
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        stream = f"SELECT label, user FROM STREAM read_files('{folder}')"
+        statement = f"TRAIN MODEL m USING xftrl WITH (cooldown = 0.1, until = 'available') AS {stream}"
+        with pytest.raises(StatementError, match=r"cooldown = 0\.1 is a share of what a query has, and a stream goes on"):
+            session.sql(statement)
+
+
+def test_continue_goes_on_at_the_full_rates_and_without_what_needs_rows_held_out(tmp_path: Path) -> None:
+    query = f"SELECT label, user FROM parquet.`{write(log(400), tmp_path / 'log.parquet')}`"
+    settings = "workers = 1, cooldown = 0.2, passes = 3, patience = 2, plateau = 0.5, held_out = 'none'"
+    with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
+        session.sql(f"TRAIN MODEL m USING xftrl VALIDATE ON 0.2 WITH ({settings}) AS {query}")
+        session.sql(f"CONTINUE MODEL m VALIDATE ON 0.2 AS {query}")
+        assert session.models.version("m").manifest.settings["plateau"] == 0.5
+        session.sql(f"TRAIN OR REPLACE MODEL n USING xftrl WITH (workers = 1, cooldown = 0.2) AS {query}")
+        session.sql(f"CONTINUE MODEL n AS {query}")
+        assert session.models.version("n").manifest.settings["cooldown"] is None

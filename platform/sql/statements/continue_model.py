@@ -259,15 +259,16 @@ def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None
 
 
 def carried(manifest: Manifest, validated: bool) -> dict[str, Value]:
-    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, its name, what is
-    said of a stream or of constants, and what is said of rows held out where none are."""
+    """Return the settings that a version hands on: all but the mean of labels that a new model begins with, its name, how it
+    ended, what is said of a stream or of constants, and what is said of rows held out where none are."""
     own = (
         "base_rate",
         "once",
         "refit",
         "fit_rows",
+        "cooldown",
         *streams.SETTINGS,
-        *(() if validated else ("patience", "patience_by", "held_out")),
+        *(() if validated else ("patience", "patience_by", "plateau", "held_out")),
     )
     return {name: value for name, value in written(manifest.settings).items() if name not in own}
 
