@@ -114,7 +114,7 @@ class LogSource(NamedTuple):
 class LogPrepared:
     """What the driver and workers know; see Prepared."""
 
-    counts_by_pass = False
+    counts_by_pass = drops = False
     rebuilds = first_pass = 0
     asked = Observations()
     schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
