@@ -16,6 +16,7 @@ from xpsql.platform.input.prefetch import Ahead
 from xpsql.platform.input.row_counts import RowCounts
 from xpsql.platform.input.source import End, never, standing
 from xpsql.platform.input.timing import Clock, Clocks
+from xpsql.platform.operators.step_rates import StepRates
 from xpsql.platform.ps._native import Arguments, Layout
 from xpsql.platform.ps.compiled.ladder import rung
 from xpsql.platform.ps.compiled.row_programs import Pushed
@@ -118,7 +119,7 @@ class LogPrepared:
     rebuilds = first_pass = 0
     asked = Observations()
     schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
-    baseline, trial = (), NO_TRIAL
+    baseline, trial, pace = (), NO_TRIAL, StepRates()
     batch_size = EXAMPLES
 
     def __init__(self, log: Log, settings: Settings, pause: Callable[[], None], best: int | None = None) -> None:
@@ -150,6 +151,7 @@ class LogPrepared:
             "baseline",
             "counts",
             "trial",
+            "pace",
         )
         return SimpleNamespace(**{name: getattr(self, name) for name in names})
 
@@ -292,7 +294,7 @@ class NoDense:
         return ()
 
 
-def new_shard(recipe: Any, number: int, num_shards: int, columns: Any, epoch: int) -> Shard:
+def new_shard(recipe: Any, number: int, num_shards: int, columns: Any, epoch: int, rates: StepRates) -> Shard:
     """Return an empty shard, its rows in a dict; see rows.new_shard."""
     table = Table(PlainPrograms(), DictRows)  # type: ignore[arg-type]
     shard = Shard({TABLE: table}, NoDense(), str)  # type: ignore[arg-type]
