@@ -59,7 +59,7 @@ PUBLISH: Clause[Publish, Publish | None] = Clause(
     "PUBLISH",
     "EVERY n {MINUTES | SECONDS | EXAMPLES}",
     "A resident training, of a stream: it learns what arrives, and publishes a version every so often if it "
-    "has learned anything, until `STOP MODEL`: see [streams.md](streams.md).",
+    "has learned anything, until `STOP MODEL`: see [resident.md](resident.md).",
     read_publish,
     None,
     same,
