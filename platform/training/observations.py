@@ -16,7 +16,7 @@ from .clauses.calibrate import CALIBRATE
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
 from .metrics.observed import Observations, Observed
 from .metrics.profile import EVERY, Profiled
-from .profiles.calibrators import line_of
+from .profiles.calibrators import line_of, shift_of
 from .profiles.stored import Profiles, edges_in, keys_of, profiled, profiles_in, profiles_of
 from .profiles.stored import table_of as profile_table
 
@@ -51,7 +51,8 @@ def profiled_of(prepared: Prepared) -> Profiled | None:
     if not isinstance(algorithm.learns, Online):
         return None
     labels = len(prepared.columns.labels) if algorithm.measured in ("classes", "numbers") else 0
-    return profiled(prepared.columns, labels, algorithm.measured == "classes")
+    shift = shift_of(prepared.plan.settings.negatives_kept)
+    return profiled(prepared.columns, labels, algorithm.measured == "classes", shift)
 
 
 def calibration_of(prepared: Prepared) -> Calibration | None:

@@ -84,8 +84,8 @@ def categories(columns: Columns) -> list[Slot]:
     return [slot for slot in columns.features if not slot.members and slot.name not in others]
 
 
-def profiled(columns: Columns, labels: int, classes: bool) -> Profiled:
-    """Return what is profiled of rows with these columns."""
+def profiled(columns: Columns, labels: int, classes: bool, shift: float = 0.0) -> Profiled:
+    """Return what is profiled of rows with these columns; see Profiled."""
     slots, lines = categories(columns), [slot.name for slot in columns.scalar]
     return Profiled(
         tuple(slot.number for slot in slots),
@@ -94,6 +94,7 @@ def profiled(columns: Columns, labels: int, classes: bool) -> Profiled:
         len(columns.continuous),
         classes,
         labels,
+        shift,
     )
 
 
