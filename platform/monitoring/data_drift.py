@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ...algorithms.base import Online
 from ..engines.base import Engine, Scan, staged
 from ..errors import DataError, ModelError, StatementError, suggestion
 from ..input.columns import columns_from
@@ -45,6 +46,19 @@ SCHEMA = pa.schema(
 )
 
 
+def without_profile(version: Version) -> ModelError:
+    """Return the error that says why a version has no profile, and how to get one."""
+    name = version.manifest.algorithm.name
+    why, how = (
+        ("only TRAIN and CONTINUE of this xpsql make one", "CONTINUE it, and compare with the new version.")
+        if isinstance(algorithm_of(version.manifest).learns, Online)
+        else (f"{name} learns from all rows at once", "TRAIN a model of xftrl on the same rows, and compare with that.")
+    )
+    return ModelError(
+        f"Version {version.number} of model {version.manifest.model} has no profile of the rows that it learned: {why}. {how}"
+    )
+
+
 class DataDrift:
     """The rows of a query beside those that a version learned, checked and to be measured.
 
@@ -63,11 +77,7 @@ class DataDrift:
         self._version, self._engine = version, engine
         self._before = profiles_in(version)
         if not self._before:
-            raise ModelError(
-                f"Version {version.number} of model {version.manifest.model} has no profile of the rows that it learned: only "
-                "TRAIN and CONTINUE of this xpsql make one, of algorithms that learn batch by batch. CONTINUE it, and compare "
-                "with the new version."
-            )
+            raise without_profile(version)
         self._rows: ScoredRows = rows_of(version, engine, query)
         self._columns = columns_from(version.manifest)
         self._by: pa.Field | None = None

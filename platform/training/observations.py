@@ -17,7 +17,7 @@ from .clauses.calibrate import CALIBRATE, Calibrate
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
 from .metrics.observed import Observations, Observed
 from .metrics.profile import EVERY, Profiled
-from .profiles.calibrators import line_of
+from .profiles.calibrators import line_of, shift_of
 from .profiles.stored import Profiles, edges_in, keys_of, profiled, profiles_in, profiles_of
 from .profiles.stored import table_of as profile_table
 
@@ -37,25 +37,27 @@ def asked_of(
     parent: Version | None,
     batches: Sequence[int],
     rows: int,
+    negatives_kept: float | None,
 ) -> Observations:
     """Return what a training observes of its batches.
 
     Args:
         calibrate: what the statement asks for.
         batches: of each split.
+        negatives_kept: the share of the negatives that the rows have.
         rows: of all: 65,536 of them are profiled at least, and of many one batch of EVERY.
     """
     before = tuple(itertools.accumulate(batches, initial=0))[:-1]
     calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)
-    return Observations(calibration, before, profiled_of(algorithm, columns), max(1, min(EVERY, rows // SAMPLED_ROWS)))
+    return Observations(calibration, before, profiled_of(algorithm, columns, negatives_kept), max(1, min(EVERY, rows // SAMPLED_ROWS)))
 
 
-def profiled_of(algorithm: Algorithm, columns: Columns) -> Profiled | None:
+def profiled_of(algorithm: Algorithm, columns: Columns, negatives_kept: float | None) -> Profiled | None:
     """Return what is profiled of rows; None where nothing is learned batch by batch."""
     if not isinstance(algorithm.learns, Online):
         return None
     labels = len(columns.labels) if algorithm.measured in ("classes", "numbers") else 0
-    return profiled(columns, labels, algorithm.measured == "classes")
+    return profiled(columns, labels, algorithm.measured == "classes", shift_of(negatives_kept))
 
 
 def calibration_of(calibrate: Calibrate, columns: Columns, late: bool, parent: Version | None) -> Calibration:

@@ -181,7 +181,8 @@ class Prepared(TrainingInput):
     def asked(self) -> Observations:
         """What it observes of its batches beside metrics."""
         calibrate, algorithm = self.plan.clause(CALIBRATE), self.recipe.algorithm
-        return asked_of(algorithm, self.columns, calibrate, self.parent, self.batches, self.counts.total)
+        kept = self.plan.settings.negatives_kept
+        return asked_of(algorithm, self.columns, calibrate, self.parent, self.batches, self.counts.total, kept)
 
     @property
     def schedule(self) -> Schedule | None:

@@ -109,6 +109,14 @@ def test_what_was_planted_is_found_and_named(
     assert found["site"]["new_share"] == pytest.approx({"news": 0.03, "zeros": 1.0}.get(log, 0), abs=0.01)
 
 
+def test_predictions_are_compared_as_the_version_makes_them(folder: Path, tmp_path: Path) -> None:
+    path = folder / "same.parquet"
+    with xpsql.connect(tmp_path, reporter=Notes()) as session:
+        session.sql(TRAINED.format("xftrl", "WITH (negatives_kept = 0.01)", path))
+        session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{path}`")
+        assert drift(session, path)["(click)"]["drift"] < 0.05
+
+
 def test_days_are_measured_one_by_one(embedded: xpsql.Session, folder: Path) -> None:
     query = f"ML.DATA_DRIFT(MODEL m, (SELECT * FROM parquet.`{folder / 'news.parquet'}`), BY day)"
     rows = (
@@ -162,7 +170,7 @@ def test_a_training_that_was_interrupted_ends_with_the_same_profile(folder: Path
 def test_a_version_without_a_profile_says_how_to_get_one(folder: Path, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path, reporter=SilentReporter()) as session:
         session.sql(TRAINED.format("owlqn", "", folder / "same.parquet").replace("SELECT *", "SELECT click, day, site"))
-        with pytest.raises(ModelError, match="has no profile"):
+        with pytest.raises(ModelError, match=r"owlqn learns from all rows at once\. TRAIN a model"):
             drift(session, folder / "other.parquet")
 
 

@@ -177,6 +177,19 @@ def test_classes_are_held_out_judged_and_measured_by_slot(embedded: xpsql.Sessio
         assert rows[1]["loss_increase"] > 0
 
 
+def test_passes_of_classes_are_judged_by_their_log_loss(embedded: xpsql.Session, path: Path) -> None:
+    with embedded as local:
+        local.sql(
+            "TRAIN MODEL m USING logistic_regression (learning_rate = 0.02) LABEL category VALIDATE ON 0.2 "
+            f"WITH (passes = 4, patience = 1) AS SELECT user, hour, category FROM parquet.`{path}`"
+        )
+        learned = local.models.version("m").manifest.learned
+        validated = "SELECT logloss FROM ML.TRAINING_INFO(MODEL m) WHERE validation ORDER BY `pass`"
+        losses = local.sql(validated).arrow()["logloss"].to_pylist()
+    assert len(losses) > 2
+    assert learned.best_pass == losses.index(min(losses)) > 0
+
+
 def test_the_loss_is_that_of_softmax_and_its_gradient_the_difference_of_probabilities() -> None:
     import jax
 

@@ -19,6 +19,7 @@ from xpsql.platform.training.clauses.tune import Tune
 from xpsql.platform.training.tuning import tune
 from xpsql.platform.training.tuning.paired import JudgedRows, gain_of
 from xpsql.platform.training.tuning.space import Dimension, chosen
+from xpsql.warehouse.calibration import read_table
 
 TRIALS = "SELECT * FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
 
@@ -186,6 +187,22 @@ def test_candidates_that_go_on_learn_what_they_would_have_learned_in_one_go(
         "default",
     ]
     assert_is_that_of_its_own_training(embedded, learned)
+
+
+@pytest.mark.parametrize("rest", ["", "WITH (passes = 2)", "CALIBRATE (by = (item))"])
+def test_a_candidate_goes_on_with_what_was_observed_of_its_rows(embedded: xpsql.Session, path: Path, rest: str) -> None:
+    using = "xftrl (alpha = HPARAM_CANDIDATES(0.01, 0.03, 0.1, 0.3))"
+    tuned = f"TUNE BY logloss TRIALS 4 METHOD halving {rest}"
+    embedded.sql(f"TRAIN MODEL m USING {using} {tuned} AS SELECT label, user, item FROM parquet.`{path}`")
+    (shown,) = embedded.sql("SHOW TRAIN MODEL m").arrow()["statement"].to_pylist()
+    embedded.sql(shown.replace("MODEL m", "MODEL alone"))
+    tuned_one, alone = (embedded.models.version(name) for name in ("m", "alone"))
+    kinds = ("profile", "calibration") if "CALIBRATE" in rest else ("profile",)
+    for kind in kinds:
+        ((found,), (expected,)) = (version.stored(kind) for version in (tuned_one, alone))
+        assert read_table(found).equals(read_table(expected))
+    assert tuned_one.manifest.calibrators == alone.manifest.calibrators
+    assert tuned_one.manifest.metrics == pytest.approx(alone.manifest.metrics)
 
 
 @pytest.mark.parametrize(

@@ -110,12 +110,14 @@ class Beginning(NamedTuple):
         return Moments._make(line[:count] for line in moments)
 
     def driver(self, state: DriverState) -> DriverState:
-        """Return how far the training is, with the metrics of the candidates that are taken over."""
+        """Return how far the training is, with the metrics and observations of the candidates that are taken over."""
+        if not self.labels[1:]:
+            return state
 
         def chosen(values: Sequence[T]) -> tuple[T, ...]:
             return tuple(values[number] for number in self.candidates)
 
-        lines = list(self.candidates)
+        lines, later = list(self.candidates), state.later
         return state._replace(
             tallies=chosen(state.tallies),
             windows=tuple(
@@ -124,6 +126,8 @@ class Beginning(NamedTuple):
             ),
             open=tuple(one._replace(labels=one.labels[lines], predictions=one.predictions[lines]) for one in state.open),
             validated=tuple(one._replace(tallies=chosen(one.tallies)) for one in state.validated),
+            later=None if later is None else later._replace(tallies=chosen(later.tallies)),
+            observed=state.observed.of_labels(lines),
         )
 
     def progress(self, labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -207,6 +207,7 @@ class Calibrating:
         with self._lock:
             known, lines = self._fitted_before(octave)
         scores = np.log(np.maximum(predictions, FLOAT_LOWEST)) - np.log1p(-np.minimum(predictions, FLOAT_HIGHEST))
+        scores = np.nan_to_num(scores)  # weights that are no numbers fail the version later
         place = np.clip(scores * np.float32(BINS / 2 / LIMIT) + np.float32(BINS / 2), 0, BINS - 1).astype(np.int16)
         after = np.stack(
             [heights.take(at) + slopes.take(at) * s for (heights, slopes), at, s in zip(lines, place, scores, strict=True)]

@@ -40,6 +40,14 @@ class ObservedTallies(NamedTuple):
     calibration: tuple[OctaveTally, ...] = ()
     profile: ProfileTally | None = None
 
+    def of_labels(self, lines: list[int]) -> ObservedTallies:
+        """Return what was observed of some labels, by their places."""
+        calibration = tuple(one._replace(bins=one.bins[lines], values=one.values[lines]) for one in self.calibration)
+        profile = self.profile
+        if profile is not None:
+            profile = profile._replace(predictions=profile.predictions[lines], sums=profile.sums[lines])
+        return ObservedTallies(calibration, profile)
+
 
 NOTHING = ObservedTallies()
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ....algorithms.calibration import sigmoid
 from ...ps._native import unique
-from ...ps.transport.checks import refused
+from ...ps.transport.checks import check_shape
 from .likelihood import log_odds
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Profiled(NamedTuple):
         numbers: how many slots have a number.
         classes: labels are 0 or 1, and predictions probabilities.
         labels: how many there are.
+        shift: what the version adds to the log odds of predictions.
     """
 
     slots: tuple[int, ...]
@@ -50,6 +52,7 @@ class Profiled(NamedTuple):
     numbers: int
     classes: bool
     labels: int
+    shift: float = 0.0
 
 
 class ProfileTally(NamedTuple):
@@ -117,15 +120,18 @@ class Profile:
                 self._score(batch.label[:, : batch.examples], predictions)
 
     def _score(self, labels: Floats, predictions: Floats) -> None:
-        if labels.shape == predictions.shape:
-            self._sums += np.stack([labels.sum(axis=1), predictions.sum(axis=1)], axis=1)
-        else:
-            self._sums[:, 1] += predictions.sum(axis=1)
+        """Take in predictions, and labels where they are known."""
+        check_shape("predictions of a profile", predictions, (self.asked.labels, labels.shape[1]))
         if self.asked.classes:
-            for line, own in zip(self._predictions, predictions, strict=True):
-                log_p, log_q = log_odds(own.astype(np.float64))
-                bins = np.clip(((log_p - log_q) / LIMIT + 1) * (BINS / 2), 0, BINS - 1).astype(np.int64)
-                line += np.bincount(bins, minlength=BINS)
+            log_p, log_q = log_odds(predictions.astype(np.float64))
+            scores = np.nan_to_num(log_p - log_q + self.asked.shift)  # weights that are no numbers fail the version later
+            bins = np.clip((scores / LIMIT + 1) * (BINS / 2), 0, BINS - 1).astype(np.int64)
+            for line, own in zip(self._predictions, bins, strict=True):
+                line += np.bincount(own, minlength=BINS)
+        shown = sigmoid(scores) if self.asked.shift else predictions
+        self._sums[:, 1] += shown.sum(axis=1, dtype=np.float64)
+        if len(labels):
+            self._sums[:, 0] += labels.sum(axis=1, dtype=np.float64)
 
     def _draw(self, values: Floats, order: Keys) -> None:
         """Keep the rows of the lowest order."""
@@ -176,10 +182,22 @@ class Profile:
         """Merge another's.
 
         Raises:
-            TrainingError: other slots were profiled there.
+            TrainingError: other slots or labels were profiled there.
         """
-        if other.buckets.shape != self._buckets.shape or len(other.sample) != self.asked.numbers:
-            raise refused("the buckets of a profile", str(self._buckets.shape), other.buckets.shape)
+        n, drawn, many = len(self.asked.slots), other.order.shape, other.keys.shape
+        checked = (
+            ("buckets", (n, BUCKETS)),
+            ("absent", (n,)),
+            ("keys", many[:1]),
+            ("places", many),
+            ("counts", many),
+            ("sample", (self.asked.numbers, *drawn)),
+            ("order", drawn[:1]),
+            ("predictions", (self.asked.labels, BINS)),
+            ("sums", (self.asked.labels, 2)),
+        )
+        for name, shape in checked:
+            check_shape(f"{name} of a profile", getattr(other, name), shape)
         with self._lock:
             self._rows += other.rows
             self._buckets += other.buckets

@@ -128,12 +128,12 @@ class Validations:
 
     @property
     def judge(self) -> str:
-        """The metric of the first label that passes are judged by: where none is named, recall, log loss of classes, or the
-        root of the mean squared difference of numbers."""
+        """The metric of the first label that passes are judged by: where none is named, recall, log loss of classes, two or
+        several, or the root of the mean squared difference of numbers."""
         if self.by is not None:
             return self.by
         traits = self._targets.traits
-        return "recall" if "found" in traits else "logloss" if "classes" in traits else "rmse"
+        return "recall" if "found" in traits else "logloss" if traits & {"classes", "multiclass"} else "rmse"
 
     def value(self, validated: Validated) -> float:
         """Return that metric after a pass; the worst where it is not defined."""

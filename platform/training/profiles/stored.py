@@ -84,8 +84,8 @@ def categories(columns: Columns) -> list[Slot]:
     return [slot for slot in columns.features if not slot.members and slot.name not in others]
 
 
-def profiled(columns: Columns, labels: int, classes: bool) -> Profiled:
-    """Return what is profiled of rows with these columns."""
+def profiled(columns: Columns, labels: int, classes: bool, shift: float = 0.0) -> Profiled:
+    """Return what is profiled of rows with these columns; see Profiled."""
     slots, lines = categories(columns), [slot.name for slot in columns.scalar]
     return Profiled(
         tuple(slot.number for slot in slots),
@@ -94,6 +94,7 @@ def profiled(columns: Columns, labels: int, classes: bool) -> Profiled:
         len(columns.continuous),
         classes,
         labels,
+        shift,
     )
 
 
@@ -142,11 +143,12 @@ def number(name: str, rows: int, sample: NDArray[np.float32], edges: NDArray[np.
     nulls = round(missing * rows)
     if not len(there):
         return SlotProfile(name, NUMBER, rows, nulls, rows - nulls)
+    finite = there[np.isfinite(there)] if np.isfinite(there).any() else np.zeros(1)
     if edges is None:
-        edges = np.quantile(there, np.arange(1, BUCKETS) / BUCKETS).astype(np.float32)
+        edges = np.quantile(finite, np.arange(1, BUCKETS) / BUCKETS).astype(np.float32)
     buckets = np.bincount(np.searchsorted(edges, there.astype(np.float32), "right"), minlength=BUCKETS)
-    quantiles = np.quantile(there, np.linspace(0, 1, QUANTILES)).astype(np.float32)
-    mean, squares = float(there.mean()), float((there**2).mean())
+    quantiles = np.quantile(finite, np.linspace(0, 1, QUANTILES)).astype(np.float32)
+    mean, squares = float(finite.mean()), float((finite**2).mean())
     return SlotProfile(
         name, NUMBER, rows, nulls, rows - nulls, buckets=buckets, edges=edges, quantiles=quantiles, mean=mean, squares=squares
     )
