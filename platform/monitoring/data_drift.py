@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...algorithms.base import Online
 from ..engines.base import Engine, Scan, staged
 from ..errors import DataError, ModelError, StatementError, suggestion
 from ..input.columns import columns_from
@@ -51,7 +50,7 @@ def without_profile(version: Version) -> ModelError:
     name = version.manifest.algorithm.name
     why, how = (
         ("only TRAIN and CONTINUE of this xpsql make one", "CONTINUE it, and compare with the new version.")
-        if isinstance(algorithm_of(version.manifest).learns, Online)
+        if algorithm_of(version.manifest).learns.by_batches
         else (f"{name} learns from all rows at once", "TRAIN a model of xftrl on the same rows, and compare with that.")
     )
     return ModelError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm
 from ...algorithms.calibration import BINS
 from ...warehouse.calibration import CALIBRATION, read_table, write_table
 from ...warehouse.entries import CalibratorEntry
@@ -49,12 +49,13 @@ def asked_of(
     """
     before = tuple(itertools.accumulate(batches, initial=0))[:-1]
     calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)
-    return Observations(calibration, before, profiled_of(algorithm, columns, negatives_kept), max(1, min(EVERY, rows // SAMPLED_ROWS)))
+    profile, every = profiled_of(algorithm, columns, negatives_kept), max(1, min(EVERY, rows // SAMPLED_ROWS))
+    return Observations(calibration, before, profile, every)
 
 
 def profiled_of(algorithm: Algorithm, columns: Columns, negatives_kept: float | None) -> Profiled | None:
     """Return what is profiled of rows; None where nothing is learned batch by batch."""
-    if not isinstance(algorithm.learns, Online):
+    if not algorithm.learns.by_batches:
         return None
     labels = len(columns.labels) if algorithm.measured in ("classes", "numbers") else 0
     return profiled(columns, labels, algorithm.measured == "classes", shift_of(negatives_kept))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ...algorithms.base import Algorithm, Online
+from ...algorithms.base import Algorithm
 from ...warehouse.manifest import Manifest
 from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, COUNTED, NUMBERS, check_facts
 from ..errors import StatementError, Subject
@@ -63,7 +63,7 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
 
 def check_profiled(leaf: Node, algorithm: Algorithm, slots: Sequence[str]) -> None:
     """Refuse drift of what has no profile."""
-    if not isinstance(algorithm.learns, Online):
+    if not algorithm.learns.by_batches:
         message = f"{RELEASE} WHEN names {leaf.name}, and only trainings that learn batch by batch profile their rows."
         raise StatementError(message, subject=RELEASE.subject)
     if leaf.label is not None and leaf.label.lower() not in map(str.lower, slots):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ....algorithms.base import Online
 from ...errors import StatementError, Subject
 from ..clauses.calibrate import CALIBRATE
 from ..clauses.publish import PUBLISH
@@ -28,7 +27,7 @@ def check(given: Preparation) -> Preparation:
         )
     if calibrate is None:
         return given
-    if not isinstance(algorithm.learns, Online):
+    if not algorithm.learns.by_batches:
         raise StatementError(
             f"{CALIBRATE} needs predictions of rows before these are learned from, and {plan.algorithm.name} learns from all "
             "rows at once. Take an algorithm that learns batch by batch, such as xftrl or xnn.",
