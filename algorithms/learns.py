@@ -153,11 +153,6 @@ class Online(NamedTuple):
     examples_meet: bool = False
 
     @property
-    def by_batches(self) -> bool:
-        """Whether it learns batch by batch."""
-        return True
-
-    @property
     def copies(self) -> int:
         """Rows that each row of the input becomes."""
         return math.prod(augment.copies for augment in self.augment)
@@ -225,11 +220,6 @@ class Solved(NamedTuple):
     path: tuple[float, ...] = ()
 
     @property
-    def by_batches(self) -> bool:
-        """Whether it learns batch by batch: all examples at once, here."""
-        return False
-
-    @property
     def augment(self) -> tuple[Augment, ...]:
         """Its examples are as they came."""
         return ()
@@ -286,11 +276,6 @@ class Packaged(NamedTuple):
 
     learner: Learner
     loss: Loss
-
-    @property
-    def by_batches(self) -> bool:
-        """Whether it learns batch by batch: its package has all examples, here."""
-        return False
 
     @property
     def goal(self) -> Supervised | Unsupervised:

@@ -50,7 +50,7 @@ def without_profile(version: Version) -> ModelError:
     name = version.manifest.algorithm.name
     why, how = (
         ("only TRAIN and CONTINUE of this xpsql make one", "CONTINUE it, and compare with the new version.")
-        if algorithm_of(version.manifest).learns.by_batches
+        if algorithm_of(version.manifest).learns.serves
         else (f"{name} learns from all rows at once", "TRAIN a model of xftrl on the same rows, and compare with that.")
     )
     return ModelError(

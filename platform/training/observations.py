@@ -55,7 +55,7 @@ def asked_of(
 
 def profiled_of(algorithm: Algorithm, columns: Columns, negatives_kept: float | None) -> Profiled | None:
     """Return what is profiled of rows; None where nothing is learned batch by batch."""
-    if not algorithm.learns.by_batches:
+    if not algorithm.learns.serves:
         return None
     labels = len(columns.labels) if algorithm.measured in ("classes", "numbers") else 0
     return profiled(columns, labels, algorithm.measured == "classes", shift_of(negatives_kept))

@@ -63,7 +63,7 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
 
 def check_profiled(leaf: Node, algorithm: Algorithm, slots: Sequence[str]) -> None:
     """Refuse drift of what has no profile."""
-    if not algorithm.learns.by_batches:
+    if not algorithm.learns.serves:
         message = f"{RELEASE} WHEN names {leaf.name}, and only trainings that learn batch by batch profile their rows."
         raise StatementError(message, subject=RELEASE.subject)
     if leaf.label is not None and leaf.label.lower() not in map(str.lower, slots):

@@ -27,7 +27,7 @@ def check(given: Preparation) -> Preparation:
         )
     if calibrate is None:
         return given
-    if not algorithm.learns.by_batches:
+    if not algorithm.learns.serves:
         raise StatementError(
             f"{CALIBRATE} needs predictions of rows before these are learned from, and {plan.algorithm.name} learns from all "
             "rows at once. Take an algorithm that learns batch by batch, such as xftrl or xnn.",
