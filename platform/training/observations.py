@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .prepared import Prepared
 
 BIN, VALUE = "bin", "value"
-SAMPLED_ROWS = 1 << 16
+SAMPLED_ROWS = 1 << 15
 
 
 def asked_of(prepared: Prepared) -> Observations:
@@ -41,7 +41,7 @@ def before_of(prepared: Prepared) -> tuple[int, ...]:
 
 
 def every_of(prepared: Prepared) -> int:
-    """Return of how many batches of a split one is profiled: 65,536 rows at least, and one of EVERY of many."""
+    """Return of how many batches of a split one is profiled: 32,768 rows at least, and one of EVERY of many."""
     return max(1, min(EVERY, prepared.counts.total // SAMPLED_ROWS))
 
 
