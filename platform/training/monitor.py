@@ -336,7 +336,9 @@ class Monitor:
         shown: Mapping[str, float] = self._window
         if not shown:
             shown = self.passes.latest.first.some(headlines())
-        self._reporter.update(self.passes.examples, told_of(self.passes.newest, shown))
+        of_store = {name: value for name, value in shown.items() if name in OF_STORE}
+        metrics = {name: value for name, value in shown.items() if name not in OF_STORE}
+        self._reporter.update(self.passes.examples, {**told_of(self.passes.newest, metrics), **of_store})
 
 
 def stored_in(described: Description) -> dict[str, float]:

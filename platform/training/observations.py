@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..input.columns import Columns
 
 BIN, VALUE = "bin", "value"
-SAMPLED_ROWS = 1 << 16
+SAMPLED_ROWS = 1 << 15
 
 
 def asked_of(
@@ -45,7 +45,7 @@ def asked_of(
         calibrate: what the statement asks for.
         batches: of each split.
         negatives_kept: the share of the negatives that the rows have.
-        rows: of all: 65,536 of them are profiled at least, and of many one batch of EVERY.
+        rows: of all: 32,768 of them are profiled at least, and of many one batch of EVERY.
     """
     before = tuple(itertools.accumulate(batches, initial=0))[:-1]
     calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)

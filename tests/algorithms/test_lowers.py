@@ -31,6 +31,7 @@ SIZE, ROWS = 64, 512
 KEYS = np.arange(9, dtype=np.uint64)
 NUMBERS = dict.fromkeys(
     (
+        "rate",
         "rows",
         "now",
         "since",

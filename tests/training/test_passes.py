@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -45,3 +45,21 @@ def test_a_version_that_recalls_its_examples_is_judged_by_the_first_pass(session
     assert max(line["auc"] for line in lines if line["pass"] == PASSES) > 0.9
     with pytest.raises(TrainingError, match=r"RELEASE WHEN auc > 0\.6 is false"):
         session.sql(TRAIN.format(release="RELEASE WHEN auc > 0.6"))
+
+
+class Updates(SilentReporter):
+    """Keeps the names of what is told while a training runs."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def update(self, examples: int, metrics: Mapping[str, float]) -> None:
+        self.names |= metrics.keys()
+
+
+def test_progress_says_of_metrics_alone_that_rows_were_learned_before(tmp_path: Path) -> None:
+    told = Updates()
+    with xpsql.connect(tmp_path, reporter=told) as session:
+        session.sql(TRAIN.format(release=""))
+    assert {"features", "auc of rows learned before"} <= told.names
+    assert "features of rows learned before" not in told.names

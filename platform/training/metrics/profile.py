@@ -89,7 +89,8 @@ class Profile:
         self._buckets, self._absent = np.zeros((n, BUCKETS), np.int64), np.zeros(n, np.int64)
         self._known: tuple[Ints, Keys, Ints] = np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64)
         self._waiting: list[tuple[Ints, Keys, Ints]] = []
-        self._sample, self._order = np.empty((asked.numbers, 0), np.float32), np.empty(0, np.uint64)
+        self._drawn: list[tuple[Floats, Keys]] = [(np.empty((asked.numbers, 0), np.float32), np.empty(0, np.uint64))]
+        self._highest = np.uint64(np.iinfo(np.uint64).max)
         self._predictions, self._sums = np.zeros((asked.labels, BINS), np.int64), np.zeros((asked.labels, 2))
         self._place = np.full(1 << 16, -1, np.int64)
         self._place[list(asked.slots)] = np.arange(n)
@@ -134,14 +135,19 @@ class Profile:
             self._sums[:, 0] += labels.sum(axis=1, dtype=np.float64)
 
     def _draw(self, values: Floats, order: Keys) -> None:
-        """Keep the rows of the lowest order."""
-        if len(self._order) == SAMPLE:
-            low = order < self._order[-1]
-            values, order = values[:, low], order[low]
-        if len(order):
-            every = np.concatenate([self._order, order])
-            kept = np.argsort(every, kind="stable")[:SAMPLE]
-            self._sample, self._order = np.concatenate([self._sample, values], axis=1)[:, kept], every[kept]
+        """Keep the rows of the lowest order; as many more may wait, since it would cost to sort them for each batch."""
+        low = order < self._highest
+        self._drawn.append((values[:, low], order[low]))
+        if sum(len(one) for _, one in self._drawn) >= 2 * SAMPLE:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Sort the rows that are kept, ascending by order, and forget those beyond SAMPLE."""
+        values, order = (np.concatenate(parts, axis=-1) for parts in zip(*self._drawn, strict=True))
+        kept = np.argsort(order, kind="stable")[:SAMPLE]
+        self._drawn = [(values[:, kept], order[kept])]
+        if len(kept) == SAMPLE:
+            self._highest = order[kept[-1]]
 
     def _settle(self) -> None:
         """Count what waits; beyond MOST_KEYS the rarest half is forgotten."""
@@ -164,7 +170,8 @@ class Profile:
         """Return what was counted."""
         with self._lock:
             self._settle()
-            places, keys, counts = self._known
+            self._cut()
+            (sample, order), (places, keys, counts) = self._drawn[0], self._known
             return ProfileTally(
                 self._rows,
                 self._buckets.copy(),
@@ -172,8 +179,8 @@ class Profile:
                 keys,
                 places,
                 counts,
-                self._sample,
-                self._order,
+                sample,
+                order,
                 self._predictions.copy(),
                 self._sums.copy(),
             )
