@@ -300,9 +300,8 @@ def learned(number: int, given: TrainingInput, asked: Asked, client: Any, pipe: 
     prepared = given.with_recipe(recipe_of(given.plan, given.columns), None, None)
     timed, clocks, over = TimedClient(client, asked.late), Clocks(), False
     row = [0.0]  # seconds of reading a row
-    ends, keys, reading, began, until = list[float](), list[int](), [0.0], time.perf_counter(), 0.0
-    told, start = False, 0.0
-    before: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    ends, keys, reading, began = list[float](), list[int](), [0.0], time.perf_counter()
+    told, start, until, before = False, 0.0, 0.0, (0.0, 0.0, 0.0)
     passes = itertools.count(number)
 
     def deal() -> TurnAssignment | None:
@@ -318,18 +317,14 @@ def learned(number: int, given: TrainingInput, asked: Asked, client: Any, pipe: 
             yield item
 
     def done(batch: Batch, predictions: object) -> None:
-        """Count a batch. None waits for the beginning: workers in step wait for each other."""
         nonlocal until, before, told, start
         ends.append(now := time.perf_counter())
         keys.append(len(batch.keys))
-        if until:
-            return
         if not told and now > began + asked.warm and len(ends) >= LEAST_STEPS:
             pipe.send(None)
             told = True
-        if told and not start and pipe.poll():
-            start = pipe.recv()
-        if start and now >= start:
+        start = pipe.recv() if told and not start and pipe.poll() else start  # nobody waits: workers in step do for each other
+        if start and not until and now >= start:
             until, before = start + asked.seconds, (time.process_time(), reading[0], timed.calling)
             del ends[:], keys[:], timed.waves[:]
 

@@ -38,7 +38,7 @@ def sign(model: str, number: int | None, key: Path, public: Path | None, **optio
 @click.option("--signed-by", "key", type=KEY, required=True, help="A public key, of minisign or of Ed25519 as PEM.")
 @session_options
 def verify(model: str, number: int | None, key: Path, **options: Any) -> None:
-    """Verify the signature and all bytes of a version of MODEL, the one served by default."""
+    """Verify the signature and all bytes of a version of MODEL."""
     chosen = chosen_of(options)
     with failing("", "", chosen.debug), opened(chosen) as session:
         from ..provenance.signature import verify as verified
