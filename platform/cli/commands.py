@@ -61,10 +61,10 @@ def settings(context: click.Context, parameter: click.Parameter, given: tuple[st
     return dict(text.split("=", 1) for text in given)
 
 
-def engine_options(kind: EngineKind[Any]) -> list[Callable[[F], F]]:
-    """Return the options of the command line that an engine declares."""
+def engine_options(kind: EngineKind[Any], without: str = "") -> list[Callable[[F], F]]:
+    """Return the options of the command line that an engine declares, but for one."""
     made = []
-    for described in declared(kind.options):
+    for described in (option for option in declared(kind.options) if option.name != without):
         repeated = described.type.startswith("mapping")
         named = {"metavar": "KEY=VALUE", "multiple": True, "callback": settings} if repeated else {"metavar": "VALUE"}
         made.append(click.option(f"--{described.name}", help=f"{described.help[0].upper()}{described.help[1:]}.", **named))
@@ -232,7 +232,7 @@ def shell(**options: Any) -> None:
 
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@functools.partial(with_options, options=engine_options(SPARK))
+@functools.partial(with_options, options=engine_options(SPARK, "remote"))
 @click.option("--python", default="python3", help="The Python of executors, of the same minor version. [default: python3]")
 @RESTART
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

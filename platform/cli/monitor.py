@@ -39,7 +39,7 @@ def monitor(
     textfile: Path | None,
     **options: Any,
 ) -> None:
-    """Tell how rows and predictions differ from those that MODEL learned."""
+    """Tell what has drifted since MODEL learned."""
     chosen, why = chosen_of(options), None
     with failing(condition or "", "", chosen.debug), opened(chosen) as session:
         from ..monitoring.alarm import alarm, condition_of, values_of, write_textfile
