@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from xpsql.platform.engines.spark.classic import ClassicApplication
 from xpsql.platform.engines.spark.tasks import MEBIBYTE, SparkTasks
 
 OVERHEAD = {"memoryOverhead": "3g"}
@@ -18,7 +19,7 @@ def tasks(master: str, executor: dict[str, str], cpus: str | None) -> SparkTasks
     settings = {f"spark.executor.{name}": value for name, value in executor.items()} | {"spark.task.cpus": cpus}
     java = SimpleNamespace(sparkContext=lambda: SimpleNamespace(isStopped=lambda: False))
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master), conf=settings, _jsparkSession=java)
-    return SparkTasks(session)
+    return SparkTasks(ClassicApplication(session))
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://host:443"])
@@ -57,7 +58,7 @@ def test_memory_that_python_alone_exceeds_is_refused(cores: str, wanted: str) ->
 def test_tasks_that_start_together_are_refused_where_executors_come_and_go() -> None:
     settings = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "3"}
     found = tasks("yarn", {"cores": "2"}, None)
-    found._session.conf.update(settings)  # type: ignore[attr-defined]
+    found._application.spark.conf.update(settings)  # type: ignore[attr-defined]
     assert found.slots(2, gang=False) == 6
     with pytest.raises(xpsql.StatementError, match=r"'hybrid' need workers that start together, .* Set that to false"):
         found.slots(2, gang=True)
