@@ -83,7 +83,7 @@ def parsed(given: Dependence, values: Mapping[str, Any], tmp_path: Path) -> None
 
 def first_of(field: dataclasses.Field[Any]) -> Any:
     """Return a value that an option takes: its default, where that is one."""
-    usual = {"within": "7 days", "checkpoint_path": "/tmp/checkpoints", "price": 0.04, "patience_by": "auc"}
+    usual = {"within": "7 days", "checkpoint_path": "/tmp/checkpoints", "price": 0.04, "patience_by": "auc", "plateau": 0.1}
     return usual.get(field.name, field.default)
 
 
@@ -182,7 +182,7 @@ def another(field: dataclasses.Field[Any]) -> str:
     limits = field.metadata["limits"]
     if limits.choices:
         return repr(next(choice for choice in limits.choices if choice != field.default))
-    return "'/tmp/checkpoints'" if field.name == "checkpoint_path" else "2"
+    return {"checkpoint_path": "'/tmp/checkpoints'", "plateau": "0.1"}.get(field.name, "2")
 
 
 def test_an_option_that_does_nothing_for_the_algorithm_or_its_slots_is_refused_with_its_place(session: xpsql.Session) -> None:
