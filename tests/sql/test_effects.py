@@ -178,11 +178,11 @@ def needing(options: type[Any]) -> Iterator[tuple[dataclasses.Field[Any], Fact]]
 
 
 def another(field: dataclasses.Field[Any]) -> str:
-    """Return a value that is not the default, as a statement gives it."""
+    """Return a value that is not the default, as a statement gives it, with the options that it needs."""
     limits = field.metadata["limits"]
     if limits.choices:
         return repr(next(choice for choice in limits.choices if choice != field.default))
-    return {"checkpoint_path": "'/tmp/checkpoints'", "plateau": "0.1"}.get(field.name, "2")
+    return {"checkpoint_path": "'/tmp/checkpoints'", "plateau": "0.1, patience = 2"}.get(field.name, "2")
 
 
 def test_an_option_that_does_nothing_for_the_algorithm_or_its_slots_is_refused_with_its_place(session: xpsql.Session) -> None:
