@@ -183,7 +183,7 @@ def another(field: dataclasses.Field[Any]) -> str:
     limits = field.metadata["limits"]
     if limits.choices:
         return repr(next(choice for choice in limits.choices if choice != field.default))
-    return "'/tmp/checkpoints'" if field.name == "checkpoint_path" else "2"
+    return {"checkpoint_path": "'/tmp/checkpoints'", "cooldown": "0.1"}.get(field.name, "2")
 
 
 def test_an_option_that_does_nothing_for_the_algorithm_or_its_slots_is_refused_with_its_place(session: xpsql.Session) -> None:
