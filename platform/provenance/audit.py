@@ -11,6 +11,7 @@ import fcntl
 import getpass
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 FILE = "audit.jsonl"
 FIRST = "0" * 64
+SECRETS = re.compile(
+    r"""(?P<name>(?:password|passwd|secret|jaas|token|\.pem\b|oauthbearer\.config|credential)[\w.]*[`'"]?\s*(?:=>|=|,)?\s*)"""
+    r"""(?!['"]env:)(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*")""",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Options by which streams, files and catalogs are told secrets, and their values."""
 SCHEMA = pa.schema(
     [
         ("time", pa.timestamp("us", "UTC")),
@@ -63,10 +70,16 @@ def audited(models: Catalog, text: str, model: str | None, note: Callable[[str],
     finally:
         try:
             append(
-                models.warehouse, {**who(), "statement": text, "model": model, **after(models, model, before), "error": error}
+                models.warehouse,
+                {**who(), "statement": masked(text), "model": model, **after(models, model, before), "error": error},
             )
         except (XpsqlError, OSError) as problem:
             note(f"The audit log was not written: {problem}")
+
+
+def masked(text: str) -> str:
+    """Return a statement without the values of options that are secrets, but for the names of environment variables."""
+    return SECRETS.sub(lambda found: f"{found['name']}'***'", text)
 
 
 def served(models: Catalog, model: str | None) -> int | None:
