@@ -21,6 +21,9 @@ TAKEN: dict[str, tuple[str, ...]] = {
     "passes = 2": ONLINE,
     "patience = 1, passes = 2": ("xftrl",),
     "patience_by = 'auc', patience = 1, passes = 2": ("xftrl",),
+    "plateau = 0.1, patience = 2, passes = 2": ("xftrl",),
+    "cooldown = 0.1": ONLINE,
+    "negatives_kept = 0.5": LABELLED,
     "held_out = 'none'": ("xftrl", "owlqn"),
     "workers = 2": ALL,
     "shards = 2": ONLINE,
@@ -68,7 +71,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
 
 def training(given: str, algorithm: str) -> str:
     rows = KINDS[algorithm]
-    clauses = ("LABEL label " if rows == "log" else "") + ("VALIDATE ON 0.2 " if given.startswith(("patience", "held")) else "")
+    clauses = ("LABEL label " if rows == "log" else "") + ("VALIDATE ON 0.2 " if given.startswith(("patience", "plateau", "held")) else "")
     return f"TRAIN OR REPLACE MODEL m USING {algorithm} {clauses}WITH ({given}) AS SELECT * FROM {rows}"
 
 
