@@ -71,7 +71,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
 
 def training(given: str, algorithm: str) -> str:
     rows = KINDS[algorithm]
-    clauses = ("LABEL label " if rows == "log" else "") + ("VALIDATE ON 0.2 " if given.startswith(("patience", "plateau", "held")) else "")
+    clauses = ("LABEL label " if rows == "log" else "") + (
+        "VALIDATE ON 0.2 " if given.startswith(("patience", "plateau", "held")) else ""
+    )
     return f"TRAIN OR REPLACE MODEL m USING {algorithm} {clauses}WITH ({given}) AS SELECT * FROM {rows}"
 
 
