@@ -71,7 +71,13 @@ def audited(models: Catalog, text: str, model: str | None, note: Callable[[str],
         try:
             append(
                 models.warehouse,
-                {**who(), "statement": masked(text), "model": model, **after(models, model, before), "error": error},
+                {
+                    **who(),
+                    "statement": masked(text),
+                    "model": model,
+                    **after(models, model, before),
+                    "error": error and masked(error),
+                },
             )
         except (XpsqlError, OSError) as problem:
             note(f"The audit log was not written: {problem}")
