@@ -38,6 +38,8 @@ CLOSE = 1e-5
 """How far weights may be apart, relative to the largest, where another package or processor computed them."""
 RUNS = 3
 """Of a training whose workers run freely, whose metrics are compared with the spread of so many."""
+CERTAIN = 9.92
+"""Student's t of RUNS - 1 degrees of freedom at 99 %, two-sided."""
 COMPARED = ("auc", "logloss", "mae", "rmse", "recall")
 
 
@@ -241,17 +243,22 @@ def numbers(column: pa.ChunkedArray) -> Any:
 
 
 def spread(manifest: Manifest, made: list[Version]) -> list[Compared]:
-    """Compare the metrics of a version with those of several runs, no two of which are equal."""
-    found = []
+    """Compare the metrics of a version with those of several runs, no two of which are equal. One may lie where another run of
+    the same training does in 99 of 100 cases (Student's prediction interval), or within what chance in the rows does to a
+    metric: half of 1 / sqrt(examples) at most.
+    """
+    runs, found = len(made), []
+    wide = CERTAIN * (1 + 1 / runs) ** 0.5
+    least = max(1e-3, 0.5 / max(1, manifest.learned.examples) ** 0.5)
     for name in COMPARED:
         values = [value for one in made if (value := one.manifest.metrics.get(name)) is not None]
         expected = manifest.metrics.get(name)
-        if expected is None or not values:
+        if expected is None or len(values) < runs:
             continue
-        low, high = min(values), max(values)
-        room = max(high - low, 1e-3 * abs(high))
-        inside = low - room <= expected <= high + room
-        found.append(Compared("metric", name, f"{expected:.6g}", f"{low:.6g} to {high:.6g}", inside))
+        middle = float(np.mean(values))
+        room = max(wide * float(np.std(values, ddof=1)), least * abs(middle))
+        inside = abs(expected - middle) <= room
+        found.append(Compared("metric", name, f"{expected:.6g}", f"{min(values):.6g} to {max(values):.6g}", inside))
     return found
 
 

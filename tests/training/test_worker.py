@@ -13,6 +13,7 @@ from xpsql.platform.input.timing import Clocks
 from xpsql.platform.ps.client import Handle, LocalClient
 from xpsql.platform.ps.messages import BatchId, Keys, Pulled, Push
 from xpsql.platform.ps.watermarks import Turn
+from xpsql.platform.training.row_files.rows import STEADY
 
 Item = Batch | End
 
@@ -21,7 +22,7 @@ class Noting(LocalClient):
     """Notes what is asked of it: pulls as of the next batch, pushes with their number."""
 
     def __init__(self) -> None:
-        super().__init__([model.new_shard(None, 0, 1, None, 0)])
+        super().__init__([model.new_shard(None, 0, 1, None, 0, STEADY)])
         self.asked: list[str] = []
 
     def start_pull(self, keys: Keys, size: int, dense: bool = True) -> Handle[Pulled]:
