@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_ROWS = 20
+LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC|SHOW\s+(?:ALGORITHMS|OPERATORS))\b", re.IGNORECASE)
+"""Statements whose answers people read to the last row."""
 
 Row = tuple[Any, ...]
 
@@ -25,15 +28,20 @@ class Result:
 
     Attributes:
         table: the rows, or None for a statement that has no result.
-
-    Args:
-        listing: it is read whole, as what EXPLAIN and DESCRIBE tell: a notebook shows all rows.
     """
 
-    def __init__(self, table: pa.Table | None, listing: bool = False) -> None:
+    def __init__(self, table: pa.Table | None) -> None:
         self.table = table
-        self._shown = len(self) if listing else SHOWN_ROWS
         self._fetched = 0
+
+    @classmethod
+    def of(cls, table: pa.Table | None, statement: str) -> Result:
+        """Return what a statement answered; one of LISTING is shown whole."""
+        if table is None or LISTING.match(statement) is None:
+            return cls(table)
+        from .display import is_listed, listed
+
+        return cls(table if is_listed(table) else listed(table, 0))
 
     @property
     def columns(self) -> list[str]:
@@ -110,12 +118,18 @@ class Result:
         return "OK" if self.table is None else text_table(self.table, rows)
 
     def __repr__(self) -> str:
-        return self.text(self._shown)
+        return self.text(self._shown())
+
+    def _shown(self) -> int:
+        """Return how many rows are shown: all of a statement of LISTING."""
+        from .display import is_listed
+
+        return len(self) if self.table is not None and is_listed(self.table) else SHOWN_ROWS
 
     def _repr_html_(self) -> str:
         from .display import html_table
 
-        return "OK" if self.table is None else html_table(self.table, self._shown)
+        return "OK" if self.table is None else html_table(self.table, self._shown())
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
 WORD = re.compile(r"\w+")
-LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b", re.IGNORECASE)
-"""Statements whose rows are read to the last one."""
 
 
 class Session:
@@ -199,7 +197,7 @@ def run_step(session: Session, step: Step) -> Result:
     session._check_open()
     try:
         with refusing_excess(step.position), recorded(session.models, step.text.text, step.model, session.reporter.note):
-            return Result(step.command.run(session), listing=LISTING.match(step.text.text) is not None)
+            return Result.of(step.command.run(session), step.text.text)
     except StatementError as error:
         from .engines.spark_sql.bad_values import located
 

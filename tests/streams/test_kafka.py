@@ -240,7 +240,7 @@ def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, br
     assert (
         reported["input"] == "a stream, what is new read in place, expressions and filters evaluated piece by piece: 1 splits"
     )
-    assert reported["estimated rows"] == "100 (about: by the share that filters leave of a sample)"
+    assert reported["rows"] == "100 (about: by the share that filters leave of a sample)"
     assert not session.models.names()
 
 

@@ -285,12 +285,12 @@ CONTINUE = Statement("CONTINUE", GRAMMAR, "Learn from more data: a new version o
 EXPLAIN_CONTINUE = Statement(
     "EXPLAIN CONTINUE",
     "EXPLAIN CONTINUE MODEL ...",
-    "Show what a continued training would do, without starting it.",
+    "Show what a CONTINUE would take, as EXPLAIN TRAIN does, without starting it.",
     parse_explain,
 )
 EXPLAIN_FAST_CONTINUE = Statement(
     "EXPLAIN FAST CONTINUE",
     "EXPLAIN FAST CONTINUE MODEL ...",
-    "As EXPLAIN CONTINUE, without the sample that is learned from: time and memory are estimated for usual rows.",
+    "Show the same as EXPLAIN CONTINUE without learning from a sample: time and memory are estimated for usual rows.",
     parse_explain_fast,
 )
