@@ -11,12 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
+
 import xpsql
-from xpsql.platform.display import text_table
+from xpsql.platform.display import FEW_COLUMNS, is_listed, more, paragraphs, text_table
 from xpsql.platform.progress import SilentReporter
 
 SHOWN = re.compile(r"^```sql\n(?P<sql>.*?)^```\n(?:\n```\n(?P<output>.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-ROWS = 12
+ROWS, WIDTH = 12, 110
 
 
 def answered(page: str, found: Callable[[str, str], None]) -> str:
@@ -27,11 +29,19 @@ def answered(page: str, found: Callable[[str, str], None]) -> str:
             tables = [result.table for result in session.run(block["sql"], {}, None) if result.table is not None]
             if block["output"] is None:
                 return block[0]
-            output = f"{text_table(tables[-1], ROWS)}\n"
+            output = f"{drawn(tables[-1])}\n"
             found(block["output"], output)
             return f"```sql\n{block['sql']}```\n\n```\n{output}```\n"
 
         return SHOWN.sub(run, page)
+
+
+def drawn(table: pa.Table) -> str:
+    """Return the first rows as a page shows them: rows of many columns that would be too wide are paragraphs."""
+    text = text_table(table, ROWS)
+    if table.num_columns <= FEW_COLUMNS or not is_listed(table) or len(text.split("\n")[1]) <= WIDTH:
+        return text
+    return "\n".join(line for line in (paragraphs(table.slice(0, ROWS), WIDTH).strip(), more(table, ROWS)) if line)
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
     if unknown := sorted(set(manifest.requires) - KNOWN):
         raise NewerFormatError(
-            f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not know. Install a newer xpsql."
+            f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not support. Install a newer xpsql."
         )
     return manifest
 

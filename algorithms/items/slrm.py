@@ -28,7 +28,7 @@ class SlrmOptions:
     )
     power: float = option(
         0.5,
-        "they are drawn by count^power: 1 recommends the less popular, 0 the more popular",
+        "negatives are drawn by count^power: 1 recommends less popular items, 0 more popular ones",
         minimum=-2,
         maximum=2,
         needs=(when("negatives"),),

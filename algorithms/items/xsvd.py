@@ -29,13 +29,13 @@ SHORT = 1_000_000  # rows of what was taken, of which a pass is enough
 @dataclass(frozen=True)
 class XsvdOptions(LossOptions):
     user: tuple = option(  # type: ignore[type-arg]
-        ("user",), "slots that describe the user: id, profile, session; () where feedback says enough"
+        ("user",), "slots that describe the user: id, profile, session; () if feedback is enough"
     )
     item: tuple = option(("item",), "slots that describe the item: id first, then side features")  # type: ignore[type-arg]
     feedback: tuple = option((), "multi-valued slots of items that the user gave feedback on")  # type: ignore[type-arg]
     feedback_items: int = option(
         0,
-        "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
+        "how many items of each feedback slot are read, the first ones; 0 for all; fewer if old items say little",
         minimum=0,
         maximum=2**31 - 1,
         needs=(when("feedback"),),
@@ -50,7 +50,7 @@ class XsvdOptions(LossOptions):
     )
     power: float = option(
         0.5,
-        "they are drawn by count^power: 1 recommends the less popular, 0 the more popular",
+        "negatives are drawn by count^power: 1 recommends less popular items, 0 more popular ones",
         minimum=-2,
         maximum=2,
         needs=(when("negatives"),),
@@ -69,7 +69,7 @@ class XsvdOptions(LossOptions):
         optimizer=True,
     )
     init_scale: float = option(0.05, "standard deviation of new vectors; raise it where they stay small", minimum=0)
-    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
+    intercept: bool = option(True, "learn an intercept; false if a score without features must be 0")
 
 
 def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:

@@ -39,7 +39,7 @@ class FfmOptions(VectorOptions):
 
 
 def ffm(options: FfmOptions, layout: Layout) -> Algorithm:
-    """Learn a field-aware factorization machine, a slot being a field: weights and vectors by FTRL-proximal.
+    """Learn a field-aware factorization machine, each slot a field: weights and vectors by FTRL-proximal.
 
     A row holds as many vectors as the model has slots. Features of one slot do not meet each other.
 

@@ -48,7 +48,7 @@ class OwlqnOptions:
         maximum=1000,
     )
     pooling: str = pooling_option()
-    intercept: bool = option(True, "learn an intercept, which has no penalty; false where a score without features must be 0")
+    intercept: bool = option(True, "learn an intercept, which has no penalty; false if a score without features must be 0")
 
     def adapted(self, layout: Layout) -> OwlqnOptions:
         """See `adapted` of platform/options."""
@@ -56,7 +56,7 @@ class OwlqnOptions:
 
 
 def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
-    """Find the weights of least loss and penalty over the whole data, by L-BFGS, or OWL-QN where there is an L1 penalty.
+    """Find the weights of least loss and penalty over the whole data, by L-BFGS, or by OWL-QN with an L1 penalty.
 
         sum of losses + l1 sum |w| + l2 / 2 sum w^2
 

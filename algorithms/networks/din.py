@@ -25,7 +25,7 @@ class DinOptions(InterestOptions):
 
 
 def din(options: DinOptions, layout: Layout) -> Algorithm:
-    """Learn a network over the slots and what of a history matters for the target: Deep Interest Network.
+    """Learn a network over the slots and the parts of a history that matter for the target: Deep Interest Network.
 
         score = linear part + network(slots, sum of history, target * sum of history, sum of weight_i(target) history_i)
 

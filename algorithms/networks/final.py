@@ -36,7 +36,7 @@ class FinalOptions(DeepOptions):
     activation: tuple = option(("relu",), "of a booster's hidden layers", needs=(when("booster"),))  # type: ignore[type-arg]
     normalise: str = option(
         BATCH_NORM,
-        "batch_norm: hidden layers are normalised by each batch while they learn, by moving averages where they score",
+        "batch_norm: hidden layers are normalised by the batch in training and by moving averages in scoring",
         choices=("none", BATCH_NORM),
         needs=LAYERS,
     )

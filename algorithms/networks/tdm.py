@@ -37,7 +37,7 @@ ITEM, HISTORY = SUBJECT._replace(option="item"), SUBJECT._replace(option="histor
 @dataclass(frozen=True)
 class TdmOptions:
     item: tuple = option(  # type: ignore[type-arg]
-        ("item",), "the item, and its category, by which the tree is made: (item, category); or the item alone"
+        ("item",), "the item and its category, which orders the tree: (item, category); or the item alone"
     )
     history: tuple[str, ...] = option(
         (), "the array of items that the user had, the newest last", role="sequence", length="length"
@@ -45,19 +45,19 @@ class TdmOptions:
     length: int = option(50, "elements of the history that are read, the last ones", minimum=1, maximum=10_000)
     beam: int = option(
         60,
-        "nodes of a level that ML.RECOMMEND goes on from; more finds more of what all scores would",
+        "nodes of a level that ML.RECOMMEND keeps; with more it finds more of the items with the best scores",
         minimum=1,
         maximum=65_536,
     )
     tree: str = option(
         "category",
-        "what stands together in the tree: items of a category, or of alike histories",
+        "which items are neighbours in the tree: those of a category, or those with similar histories",
         choices=("category", "vectors"),
     )
     rebuild: int = option(
         0,
-        "rounds after the first one, at most: each makes the tree anew, so that items stand together whose vectors are alike, "
-        "and learns `passes` more; the best pass by recall on the rows of VALIDATE is kept",
+        "rounds after the first one, at most: each builds the tree again, so that items with similar vectors are "
+        "neighbours, and learns `passes` more; the best pass by recall on the rows of VALIDATE is kept",
         minimum=0,
         maximum=100,
     )

@@ -47,16 +47,18 @@ class TwoTowerOptions:
     )
     negatives: int = option(
         0,
-        "random items that are negatives as well, drawn for each batch from ITEMS, else from about 131,072 rows",
+        "random items used as additional negatives, drawn for each batch from ITEMS, or else from some 131,072 rows",
         minimum=0,
         maximum=65_536,
     )
     correction: str = option(
-        "logq", "of items that are negatives in proportion to how often they are taken", choices=("logq", "none")
+        "logq",
+        "correct scores for items that are negatives in proportion to how often they are taken",
+        choices=("logq", "none"),
     )
     item_dropout: float = option(
         0.1,
-        "share of updates that see an item without its id, so that its other slots learn to stand for a new one",
+        "share of updates that see an item without its id, so that its other slots learn to describe a new item",
         minimum=0,
         maximum=1,
         open_maximum=True,

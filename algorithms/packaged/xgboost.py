@@ -46,7 +46,7 @@ class XgboostOptions:
     )
     columns: float = option(
         0.5,
-        "share of columns that a tree is grown from; lower it where many say the same",
+        "share of columns that a tree is grown from; lower it if many are alike",
         minimum=0,
         open_minimum=True,
         maximum=1,
@@ -55,7 +55,7 @@ class XgboostOptions:
     l2: float = option(10.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
     positive_weight: float = option(
         1.0,
-        "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
+        "weight of examples whose label is 1; raise it if missing one costs more; not with squared",
         minimum=0,
         open_minimum=True,
     )
@@ -76,7 +76,7 @@ class XgboostOptions:
 
 
 def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
-    """Grow trees one after the other, each on what those before leave, by the package xgboost (pip install 'xpsql[xgboost]').
+    """Grow boosted trees by the package xgboost (pip install 'xpsql[xgboost]').
 
     Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
     is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category, its weight the category's number,

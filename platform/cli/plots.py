@@ -172,7 +172,7 @@ def of_predictions(shown: Sequence[Trained]) -> Iterator[Chart]:
     text = "Mean label by mean prediction, in parts of equal size, with intervals of 95 %."
     yield "Calibration", text, lines([even, *calibrated], "mean prediction", "mean label", (0, top))
     if histogram:
-        text = "How many examples have a prediction, per unit of it, as parts of equal size tell."
+        text = "How many examples have a prediction, per unit of it, estimated from parts of equal size."
         yield "Predictions", text, lines(histogram, "prediction", "density")
 
 

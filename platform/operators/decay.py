@@ -29,7 +29,7 @@ class DecayOptions:
 
 
 def decay(options: DecayOptions, table: TableSpec) -> Operator:
-    """Forget: multiply w, z, n by a factor after each update, or halve them per half_life of TIME.
+    """Forget old data: multiply w, z, n by a factor after each update, or halve them per half_life of TIME.
 
     w is the weight whatever the optimizer keeps. With ftrl, decaying w moves z so that the derived weight is the decayed
     one, at the (decayed) n; where w is decayed, z's factor has no effect of its own unless w is 0. Decaying z forgets

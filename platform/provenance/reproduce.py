@@ -110,8 +110,8 @@ def check(version: Version, models: Models) -> None:
             models.find(manifest.model, manifest.parent)
         except ModelError as error:
             raise ModelError(
-                f"{name} goes on from version {manifest.parent}, which is gone: keep ancestors as long as you want to make a "
-                "version again."
+                f"{name} continues version {manifest.parent}, which no longer exists: keep ancestors as long as you want to "
+                "make a version again."
             ) from error
 
 

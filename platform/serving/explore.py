@@ -43,7 +43,7 @@ def chosen(asked: Any, policy: Policy | None, loaded: Loaded, predictions: Mappi
     if asked["choose"] is False:
         return None
     if asked["choose"] is not True or "candidates" not in asked:
-        raise RequestError(400, 'Expected "choose": true beside candidates, of which one is chosen.')
+        raise RequestError(400, 'Expected "choose": true together with candidates, one of which is chosen.')
     if policy is None:
         raise RequestError(400, "This service does not choose. Start it with --explore and a policy, such as 'epsilon(0.05)'.")
     if not loaded.columns.labels or loaded.columns.classes is not None:

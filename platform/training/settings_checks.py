@@ -34,7 +34,9 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
     check_base_rate(plan, algorithm)
     check_target(plan, algorithm)
     if plan.settings.cooldown and plan.stream is not None:
-        message = f"{COOLDOWN} = {plan.settings.cooldown:g} is a share of what a query has, and a stream goes on. Leave it out."
+        message = (
+            f"{COOLDOWN} = {plan.settings.cooldown:g} is a share of the rows of a query, and a stream has no end. Leave it out."
+        )
         raise StatementError(message, subject=COOLDOWN)
     if plan.settings.sync == "hybrid" and not algorithm.dense:
         raise StatementError(

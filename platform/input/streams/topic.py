@@ -133,8 +133,8 @@ class TopicStream:
             number = next(iter(lost))
             raise DataError(
                 f"Kafka has dropped {sum(lost.values()):,} messages of topic {self._topic} before they were learned from: of "
-                f"partition {number} offset {expected[number]} is next, and the first one left is {found[number].low}. Let it "
-                f"keep messages longer (retention.ms); {self._remedy}"
+                f"partition {number} offset {expected[number]} is next, and the first one left is {found[number].low}. Make "
+                f"it keep messages longer (retention.ms); {self._remedy}"
             )
         for number, start in sorted(expected.items()):
             if start > found[number].high:

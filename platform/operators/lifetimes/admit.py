@@ -28,16 +28,20 @@ class AdmitOptions:
 
     min_count: int | None = option(None, "occurrences before a feature gets weights", minimum=1, maximum=MOST_COUNTED)
     within: str | None = option(
-        None, "TIME after which an occurrence may be forgotten, such as '7 days'; after twice it is", needs=(when("min_count"),)
+        None,
+        "TIME after which an occurrence may be forgotten, such as '7 days'; after twice that time it is",
+        needs=(when("min_count"),),
     )
-    probability: float | None = option(None, "chance of each occurrence to be the one", minimum=0, maximum=1, open_minimum=True)
-    utility: float | None = option(None, "what the utility of the feature must exceed", minimum=0, relation=">")
-    information: float | None = option(None, "what the information of the feature must exceed", minimum=0, relation=">")
-    slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
+    probability: float | None = option(
+        None, "probability that an occurrence admits the feature", minimum=0, maximum=1, open_minimum=True
+    )
+    utility: float | None = option(None, "least utility of a feature, exclusive", minimum=0, relation=">")
+    information: float | None = option(None, "least information of a feature, exclusive", minimum=0, relation=">")
+    slots: tuple[str, ...] = option((), "the slots that it applies to; by default all")
 
 
 def admit(options: AdmitOptions, table: TableSpec) -> Operator:
-    """Give a feature a row only once it has shown that it deserves one; until then it reads as absent.
+    """Give a feature a row only once it meets a condition, such as enough occurrences; until then it is absent.
 
     min_count: from its n-th occurrence on. Before, it costs about eleven bytes. Occurrences are counted for ever, or `within`
     a time, which bounds the memory of a stream.

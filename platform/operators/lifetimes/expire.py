@@ -23,15 +23,15 @@ class ExpireOptions:
     """Options of expire; a row ends where all conditions given hold."""
 
     after: str | None = option(None, "TIME since the feature was last seen, such as '30 days'")
-    utility: float | None = option(None, "what the utility of the row is below", minimum=0, open_minimum=True, relation="<")
+    utility: float | None = option(None, "rows end whose utility is below this", minimum=0, open_minimum=True, relation="<")
     grace: int = option(
         10, "updates that a row has had before its utility counts", minimum=0, maximum=2**31 - 1, needs=(when("utility"),)
     )
-    slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
+    slots: tuple[str, ...] = option((), "the slots that it applies to; by default all")
 
 
 def expire(options: ExpireOptions, table: TableSpec) -> Operator:
-    """End rows that are of no more use: the feature reads as absent, and starts anew where it comes again.
+    """Remove rows that are no longer useful: the feature is absent, and starts anew if it occurs again.
 
     after: the newest TIME seen minus the row's `last_seen` is larger. Of a model that is continued, too.
     utility: below the bound, `grace` updates or more after the row started; with `recent`, the utility of late. Information is

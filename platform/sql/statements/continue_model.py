@@ -83,7 +83,7 @@ class Continue:
                 done = train(plan, context.engine, context.models, context.reporter)
         if learned:
             context.models.drop(self.model, version.number)
-            context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is gone.")
+            context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is removed.")
         return done
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
@@ -252,7 +252,7 @@ def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None
     streams.check_settings(stream, clauses.settings(given["WITH"].value if "WITH" in given else {}), given)
     if "WITH" in given and "base_rate" in given["WITH"].value:
         raise StatementError(
-            f"{BASE_RATE} has no effect: CONTINUE goes on with the intercept of its version. Leave it out.",
+            f"{BASE_RATE} has no effect: CONTINUE keeps the intercept of its version. Leave it out.",
             given["WITH"].value["base_rate"].position,
             BASE_RATE,
         )

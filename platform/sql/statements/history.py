@@ -85,7 +85,7 @@ class CreateHistory:
             age_in_units(self.within, time)
         values = tuple(name for name in schema.names if name.lower() not in (by.lower(), order.lower()))
         if not values:
-            raise StatementError(f"The query needs a column beside {by} and {order}, to remember.")
+            raise StatementError(f"The query needs a column other than {by} and {order}, to remember.")
         return values
 
     def schema(self, context: StatementContext) -> pa.Schema:
@@ -326,7 +326,7 @@ CREATE_HISTORY = Statement(
     "CREATE HISTORY",
     "CREATE HISTORY name AS query\n  PARTITION BY column ORDER BY column KEEP LAST n [WITHIN INTERVAL n DAYS]\n"
     "  [PUBLISH EVERY n {SECONDS | MINUTES}]",
-    "Keep the last events of each user: of a query, or of a stream as they arrive; see docs/histories.md.",
+    "Keep the last events of each user, from a query or from a stream; see docs/histories.md.",
     parse_create,
 )
 REFRESH_HISTORY = Statement(

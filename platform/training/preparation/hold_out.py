@@ -97,7 +97,7 @@ def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
             message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
         raise StatementError(message, subject=HELD_OUT)
     if how == REST and algorithm.learns.solve is not None:
-        message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would know those held out alone. Take 'all'."
+        message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would learn only those held out. Take 'all'."
         raise StatementError(message, subject=HELD_OUT)
     if algorithm.tree is not None:
         message = f"{HELD_OUT} = '{how}': the tree of {name} has the items of the rows that it learned. Leave it out."
