@@ -34,22 +34,13 @@ class Result:
         self.table = table
         self._fetched = 0
 
-    @classmethod
-    def of(cls, table: pa.Table | None, statement: str) -> Result:
-        """Return what a statement answered; one of LISTING is shown whole."""
-        if table is None or LISTING.match(statement) is None:
-            return cls(table)
-        from .display import is_listed, listed
-
-        return cls(table if is_listed(table) else listed(table, 0))
-
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
         return list(self.arrow().column_names)
 
     def arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table; one without columns where there is no result."""
+        """Return the rows as an Arrow table, one without columns if there is no result."""
         import pyarrow as pa
 
         return pa.table({}) if self.table is None else self.table
@@ -68,7 +59,7 @@ class Result:
         """Return the rows as a Polars frame; Polars must be installed.
 
         Raises:
-            StatementError: it is not.
+            StatementError: it is not installed.
         """
         try:
             import polars as pl
@@ -80,7 +71,7 @@ class Result:
         return int(self.arrow().num_rows)
 
     def __bool__(self) -> bool:
-        """A result is true, whatever it holds: ask `len` for its rows."""
+        """Always true; `len` counts the rows."""
         return True
 
     def __iter__(self) -> Iterator[Row]:
@@ -109,7 +100,7 @@ class Result:
         """Return the first rows as aligned text.
 
         Raises:
-            StatementError: `rows` is no number from 0 on.
+            StatementError: `rows` is not a number of 0 or more.
         """
         from .display import text_table
 
@@ -130,6 +121,15 @@ class Result:
         from .display import html_table
 
         return "OK" if self.table is None else html_table(self.table, self._shown())
+
+
+def result_of(table: pa.Table | None, statement: str) -> Result:
+    """Return what a statement answered; the answer to one of LISTING is shown whole."""
+    if table is None or LISTING.match(statement) is None:
+        return Result(table)
+    from .display import is_listed, listed
+
+    return Result(table if is_listed(table) else listed(table, 0))
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:
