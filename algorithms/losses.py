@@ -174,7 +174,7 @@ def softmax_of(loss: str, positive_weight: float) -> Loss:
     if loss != "logloss" or positive_weight != 1:
         subject = Subject("USING", option=name)
         raise OptionError(
-            f"{subject} is not for a label with classes, whose loss is that of softmax. Leave it out"
+            f"{subject} is not for a label with classes, whose loss is softmax. Leave it out"
             f"{'' if name == 'loss' else ', and give examples their weight by the clause WEIGHT'}.",
             subject=subject,
         )

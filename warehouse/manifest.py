@@ -208,7 +208,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ModelError: it is no JSON object, or of a newer format.
+        ModelError: it is not a JSON object, or of a newer format.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

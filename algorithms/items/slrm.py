@@ -64,12 +64,12 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
     item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)
     if layout.offered:
-        message = f"{SUBJECT} takes no rates of items: its features are pairs of them, and it ranks by these alone."
+        message = f"{SUBJECT} takes no rates of items: its features are pairs of items only."
         raise OptionError(message, subject=SUBJECT)
     if len(layout.slots) > 2:
         others = [slot for slot in layout.slots if slot.lower() not in (options.item.lower(), options.history.lower())]
         raise OptionError(
-            f"{SUBJECT} learns from an item and a history alone; leave {others[0]} out or name it in IGNORE.", subject=SUBJECT
+            f"{SUBJECT} learns only from an item and a history; leave {others[0]} out or name it in IGNORE.", subject=SUBJECT
         )
 
     drawn = (Negatives(options.negatives, options.power, item, history),) if options.negatives else ()

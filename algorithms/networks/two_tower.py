@@ -100,7 +100,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         OptionError: a named slot is missing, or a slot is in both towers or in neither.
     """
     if layout.offered:
-        message = f"{SUBJECT} takes no rates of clicks: it learns from what was taken alone, and a vector of an item is kept."
+        message = f"{SUBJECT} takes no rates of clicks: it learns only from items taken, and keeps the vectors of items."
         raise OptionError(message, subject=SUBJECT)
     query = places(options.query, layout.slots, SUBJECT._replace(option="query"))
     item = places(options.item, layout.slots, SUBJECT._replace(option="item"))

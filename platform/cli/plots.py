@@ -209,7 +209,7 @@ def of_drift(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
                 Bars("divergence", [drift.js for drift in found], texts, one.color),
                 Bars("by chance", [drift.noise for drift in found], texts, (one.color + 1) % 4),
             ]
-            text = f"How far the rows that {one.name} learned are from those of v{parent}, and what chance alone gives."
+            text = f"How far the rows that {one.name} learned are from those of v{parent}, and how far they would be by chance."
             yield titled("Drift of rows", one, shown), text, bars([drift.slot for drift in found], groups, "divergence")
 
 

@@ -168,7 +168,7 @@ def write_items(items: pa.Table, folder: Path) -> ItemFile:
         StatementError: there are none, one is NULL or there twice.
     """
     if not items.num_rows:
-        raise StatementError("ITEMS returns no rows; there is no item to learn of.", subject=ITEMS)
+        raise StatementError("ITEMS returns no rows; there is no item to learn.", subject=ITEMS)
     check_items(items)
     path = folder / NAME
     with creating(path), pa.OSFile(str(path), "wb") as sink:

@@ -69,9 +69,9 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
 def whole(options: SafetyOptions) -> Whole | str:
     """Return what it means where there are no updates: the limit of weights."""
     if options.max_gradient is not None or options.max_update is not None or options.on_violation != "clip":
-        return "limits gradients and updates, which come batch by batch; max_weight alone has a meaning"
+        return "limits gradients and updates, which exist only batch by batch; only max_weight has an effect"
     if options.max_weight is None:
-        return "keeps NaN out of updates, which come batch by batch; max_weight alone has a meaning"
+        return "keeps NaN out of updates, which exist only batch by batch; only max_weight has an effect"
     return Whole(most=options.max_weight)
 
 

@@ -151,7 +151,7 @@ def sources(manifest: Manifest, plan: Plan, engine: Engine) -> Iterator[Compared
 
 def described(source: SourceEntry) -> str:
     """Return what tells a source from another of its name."""
-    return source.digest or source.snapshot or "known by name alone"
+    return source.digest or source.snapshot or "known only by name"
 
 
 def environments(manifest: Manifest) -> Iterator[Compared]:

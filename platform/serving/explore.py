@@ -50,7 +50,7 @@ def chosen(asked: Any, policy: Policy | None, loaded: Loaded, predictions: Mappi
         raise RequestError(400, f"Candidates are chosen by one score, and {loaded.model} has none, or one for each class.")
     scores = scores_of(next(iter(predictions.values())).to_numpy().astype(np.float64), loaded.probabilities)
     if not len(scores) or np.isnan(scores).any():
-        raise RequestError(400, "Nothing can be chosen: there are no candidates, or a prediction is no number.")
+        raise RequestError(400, "Nothing can be chosen: there are no candidates, or a prediction is not a number.")
     propensities, request = policy.propensities(scores, ALL), id_of(asked)
     return Choice(request, drawn(propensities, request, loaded.number), propensities)
 

@@ -143,7 +143,7 @@ class Selected:
             if depth or self.tokens[index].kind != "word" or before in (".", "IS", "NOT", "AS") or before == "DISTINCT":
                 continue
             if word in REFUSED and (source < end or index == first + 1):
-                raise self._error(f"HISTORY and {word} are not of one SELECT. Put one of them into a subquery.", index)
+                raise self._error(f"HISTORY and {word} cannot be in one SELECT. Put one of them into a subquery.", index)
             if word == "FROM" and source == end:
                 source = index
             elif word in TAIL and source < end:

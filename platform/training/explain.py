@@ -127,7 +127,7 @@ def scan_of(query: StreamQuery, plan: Plan, engine: Engine, models: Models, pare
     """
     with taken(query, parent, engine, models.warehouse, plan.settings) as (stream, segment):
         if segment is None:
-            raise StatementError(f"Nothing to learn has come in {stream.name}; there is nothing to explain.")
+            raise StatementError(f"Nothing to learn has arrived in {stream.name}, so there is nothing to explain.")
         return segment.scan
 
 

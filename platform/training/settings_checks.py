@@ -95,7 +95,7 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
             raise StatementError(message, subject=RELEASE.subject)
         elif leaf.label is not None and leaf.label.lower() not in labels:
             labelled = ", ".join(columns) or "none"
-            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
+            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is not a label: LABEL has {labelled}."
             raise StatementError(message, subject=RELEASE.subject)
     named, targets = (
         {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},

@@ -74,7 +74,7 @@ class TopicStream:
         if not learned and not self._forgives and is_compacted(self._settings, self._topic):
             raise DataError(
                 f"Topic {self._topic} is compacted (cleanup.policy): a training that is resumed may find fewer messages than "
-                "it had. Learn from a topic whose messages are deleted by time alone; WITH (data_loss = 'continue') begins."
+                "it had. Learn from a topic whose messages are deleted only by time; WITH (data_loss = 'continue') begins."
             )
         arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
         ranges = cut(self._topic, [one for one in arrived if one.start < one.stop])

@@ -179,8 +179,8 @@ class Continue:
             message = f"WITH refit computes the constants of TRANSFORM anew, and version {plan.parent} has none. Leave it out."
             raise StatementError(message, self.given["WITH"].value["refit"].position)
         context.reporter.note(
-            f"The constants of TRANSFORM are computed anew: what version {plan.parent} learned of such columns was of other "
-            "bounds and scales."
+            f"The constants of TRANSFORM are computed anew: version {plan.parent} learned such columns with "
+            "other bounds and scales."
         )
         text = query.inserted(f"({before.text}\n)", 0)
         written = read_transform(Cursor(text, tokenize(text)))

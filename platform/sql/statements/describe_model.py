@@ -58,7 +58,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     for slot in manifest.slots:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
-        yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
+        yield f"dense {dense.name}", f"float32{list(dense.shape)}{', only for training' if dense.train_only else ''}"
     for source in manifest.sources:
         yield f"source {source.name}", read_of(source)
     yield "classes", ", ".join(map(str, manifest.roles.classes)) or None

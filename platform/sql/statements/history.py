@@ -93,7 +93,7 @@ class CreateHistory:
             source = opened(self.stream.relation, context.models.warehouse, False)
             splits = source.news({})
             if not splits:
-                raise StatementError(f"Nothing has come in {source.name} so far. CREATE HISTORY once there is.")
+                raise StatementError(f"Nothing has arrived in {source.name} yet. CREATE HISTORY once something has.")
             return source.scan(self.stream.query.query, splits).schema
         with self.query.expanded(context) as passage, passage.locating():
             return context.engine.schema(passage.text)
@@ -181,7 +181,7 @@ def refreshed(
         before = histories.newest(name)
         version = published(histories, definition, context)
         if before is not None and version.number == before.number:
-            context.reporter.note(f"Nothing has come since version {before.number} of history {name}.")
+            context.reporter.note(f"Nothing has arrived since version {before.number} of history {name}.")
         if every is not None:
             context.reporter.note(f"Publishing history {name} every {every:g} s; STOP HISTORY {name} ends it.")
             stopped = False

@@ -131,7 +131,7 @@ def metric(cursor: Cursor, kind: str) -> Node:
     if not cursor.peek("("):
         return Node(kind, called)
     if name not in measured:
-        raise cursor.error(f"{name} is of no label. Write {name} alone.")
+        raise cursor.error(f"{name} does not belong to a label. Write {name} without a label.")
     return Node(kind, called, label=named_in(cursor, "a label"))
 
 
