@@ -226,7 +226,8 @@ def stored_text(plan: Plan, recipe: Recipe, features: int | None) -> str:
         features: None: not known yet.
     """
     if recipe.algorithm.learns.learner is not None:
-        return f"one file, as {plan.algorithm.name} writes it"
+        found = "" if features is None else f", about {counted('feature', features)}"
+        return f"one file, as {plan.algorithm.name} writes it{found}"
     row, floats = sum(map(row_bytes, recipe.programs)), sum(map(size, recipe.dense.specs.values()))
     names = " and ".join(programs.spec.name for programs in recipe.programs)
     each = f"{row} bytes a feature" if features is None else f"about {counted('feature', features)}, {row} bytes each"

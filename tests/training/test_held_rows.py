@@ -78,7 +78,7 @@ def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(
     before = session.models.version("before").manifest
     assert manifest.metrics == pytest.approx(before.metrics, nan_ok=True)
     assert manifest.validation == pytest.approx(before.validation)
-    assert any("the version's metrics are those before" in note for note in heard.notes)
+    assert any("The version's metrics are from before" in note for note in heard.notes)
     assert not {folder.name for folder in session.models.version("m").folder.iterdir()} & {"best", "rounds", "saved"}
 
 

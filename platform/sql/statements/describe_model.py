@@ -97,7 +97,7 @@ def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
         yield from clause.properties(manifest)
     learned = manifest.learned
     if learned.held_out is not None:
-        yield "held out", f"{learned.held_out}: learned after they had judged, so metrics are those before"
+        yield "held out", f"{learned.held_out}: learned at the end; metrics are from before"
     for number, one in enumerate(learned.rounds if manifest.files is not None else (), 1):
         kept = ", kept" if one.best_pass == learned.best_pass else ""
         plateau = manifest.settings.get("plateau")
