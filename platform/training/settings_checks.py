@@ -108,12 +108,12 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
     if never:
         by = BY_KIND[algorithm.measured]
         raise StatementError(
-            f"{RELEASE} WHEN names {', '.join(never)}, which is never known of {plan.algorithm.name} as it learns here. "
+            f"{RELEASE} WHEN names {', '.join(never)}, which {plan.algorithm.name} does not measure here. "
             f"Judge it by {by}.",
             subject=RELEASE.subject,
         )
     for metric in lacking:
-        message = f"{RELEASE} WHEN names {metric.name}, which is never known without groups. Name their column with GROUP."
+        message = f"{RELEASE} WHEN names {metric.name}, which needs groups. Name their column with GROUP."
         raise StatementError(message, subject=RELEASE.subject)
 
 

@@ -62,7 +62,7 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     known = {metric.name for metric in metrics_for(Targets.of(labels, algorithm.measured, False, algorithm.late).traits)}
     if (by := settings.patience_by) is not None and by not in known:
         valid = ", ".join(name for name in (*HIGHER, *LOWER) if name in known)
-        message = f"{PATIENCE_BY} = '{by}' is never known of {name} on rows held out. Take one of {valid}."
+        message = f"{PATIENCE_BY} = '{by}' is not measured for {name} on rows held out. Use one of {valid}."
         raise StatementError(message, subject=PATIENCE_BY)
     learns = algorithm.learns
     if learns.solve is not None:

@@ -243,7 +243,7 @@ class Judging:
         if value is None:
             known = ", ".join(name for name, one in measured.items() if one is not None and name != "examples")
             raise StatementError(
-                f"{TUNE} BY {self._tune.metric}, which is never known of these rows and {self._plan.algorithm.name}. "
+                f"{TUNE} BY {self._tune.metric}, which {self._plan.algorithm.name} does not measure on these rows. "
                 f"Known: {known}.",
                 subject=TUNE.subject,
             )
