@@ -149,9 +149,9 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
 def network(options: NetworkOptions, layout: Layout) -> Algorithm:
     """Learn a network of your own, in Flax NNX, Equinox, PyTorch or plain JAX, over the vectors of slots: file = 'ranker.py'.
 
-    The network gets the names of its inputs (`xpsql.Features`) when it is made and their values when it is called; it returns a
-    score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
-    The model carries the text of the file, which runs wherever the model is loaded.
+    The network gets the names of its inputs (`xpsql.Features`) when it is made, and their values when it is called. It
+    returns a score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the
+    network's parameters. The model contains the text of the file, which runs wherever the model is loaded.
 
     Raises:
         OptionError: no text, no such class, or an argument that the constructor does not take.

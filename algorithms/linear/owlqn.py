@@ -60,10 +60,10 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
 
         sum of losses + l1 sum |w| + l2 / 2 sum w^2
 
-    Every worker keeps its examples encoded in memory, 4 bytes for each value; their gradients are summed for each step.
-    CONTINUE begins at the weights of the version that it continues and minimises over the new data; features that these lack
-    stay as they are. Its training's metrics are of the weights found, on the examples that they were found on. Of operators it
-    takes `regularize`, with penalties by frequency, and `safety (max_weight = x)`.
+    Every worker keeps its examples encoded in memory, 4 bytes for each value, and their gradients are summed for each step.
+    CONTINUE begins at the weights of its version and minimises over the new data; features without new examples stay as
+    they are. The training's metrics are of the final weights, on the examples that they were found on. It takes the
+    operators `regularize`, with penalties by frequency, and `safety (max_weight = x)`.
 
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; Liu and Nocedal, "On the Limited
     Memory BFGS Method for Large Scale Optimization", Mathematical Programming 1989.

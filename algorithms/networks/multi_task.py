@@ -74,9 +74,10 @@ class MultiTaskOptions(DeepOptions):
 def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
     """Learn several labels, a tower of `hidden` layers for each, over shared vectors or over experts, with linear parts.
 
-    With `chain` the tower of a label gives its probability given the previous label, which ML.PREDICT gives as
-    predicted_<label>_given_<label>; all are learned from all examples, so that no label is judged by a selection of them. The
-    score of a product of probabilities sigmoid(a) sigmoid(b) is -log(exp(-a) + exp(-b) + exp(-a - b)), without underflow.
+    With `chain`, the tower of a label predicts its probability given the previous label, which ML.PREDICT returns as
+    predicted_<label>_given_<label>. All towers learn from all examples, so no label is learned from a selected part of
+    them. The score of a product of probabilities sigmoid(a) sigmoid(b) is -log(exp(-a) + exp(-b) + exp(-a - b)), without
+    underflow.
 
     Source: Ma et al., "Entire Space Multi-Task Model", SIGIR 2018 (shared, chain); Ma et al., "Modeling Task Relationships in
     Multi-task Learning with Multi-gate Mixture-of-Experts", KDD 2018 (mmoe); Tang et al., "Progressive Layered Extraction",

@@ -82,8 +82,9 @@ class XnnOptions(LongOptions, BoosterOptions):
 def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     """Learn a neural network over a vector per slot: FTRL for weights, AdaGrad for vectors, Adam for layers.
 
-    A feature whose information exceeds `long_information` gets a second vector of `long_dim` elements, from zero on: the
-    dimension of a feature grows with what is known of it. The second vectors are a table that admit(information > x) guards.
+    A feature whose information exceeds `long_information` gets a second vector of `long_dim` elements, which begins at
+    zero: frequent, informative features have more dimensions. The second vectors are a table of their own, to which
+    admit(information > x) admits.
 
     Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
     al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Qu et al., Product-based Neural Networks, ICDM 2016

@@ -78,14 +78,17 @@ class XgboostOptions:
 def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     """Grow boosted trees by the package xgboost (pip install 'xpsql[xgboost]').
 
-    Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
-    is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category, its weight the category's number,
-    from 1 on. All rows of the query are kept in memory: in the process that runs the statement, on Spark in the tasks, each of
-    which has some and learns with the others as xgboost.spark does, by sums of histograms; where a slot has more values than
-    bins, these depend a little on who has which rows, as do the rows that `subsample` draws. CONTINUE is a warm start: it adds
-    rounds, on the new data, as trees that are there are not learned again. The metrics of training are of the rows learned
-    from. Of a label with classes each round grows a tree for each class. A note names the slots that `categories`
-    cuts. A version needs the xgboost that grew it, or a newer one.
+    Categorical slots are xgboost's categories, and NULL is one of them. Continuous slots and elements of vectors are taken
+    as they are: NULL is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category; its weight
+    is the category's number, from 1 on.
+
+    All rows of the query are kept in memory, in the process that runs the statement. On Spark they are divided over the
+    tasks, which learn together by sums of histograms, as xgboost.spark does. If a slot has more values than bins,
+    histograms depend a little on how rows are divided, and so do the rows that `subsample` draws.
+
+    CONTINUE is a warm start: it adds rounds on the new data, and does not learn existing trees again. The metrics of the
+    training are on the rows learned from. With a label of classes, each round grows a tree for each class. A note names the
+    slots that `categories` cuts. A version needs the xgboost that grew it, or a newer one.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 

@@ -108,8 +108,7 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
     if never:
         by = BY_KIND[algorithm.measured]
         raise StatementError(
-            f"{RELEASE} WHEN names {', '.join(never)}, which {plan.algorithm.name} does not measure here. "
-            f"Judge it by {by}.",
+            f"{RELEASE} WHEN names {', '.join(never)}, which {plan.algorithm.name} does not measure here. Judge it by {by}.",
             subject=RELEASE.subject,
         )
     for metric in lacking:

@@ -43,13 +43,15 @@ class AdmitOptions:
 def admit(options: AdmitOptions, table: TableSpec) -> Operator:
     """Give a feature a row only once it meets a condition, such as enough occurrences; until then it is absent.
 
-    min_count: from its n-th occurrence on. Before, it costs about eleven bytes. Occurrences are counted for ever, or `within`
-    a time, which bounds the memory of a stream.
-    probability: an occurrence admits with probability p, c occurrences in a push with 1 - (1 - p)^c, drawn from (seed, key,
-    pass, split, batch). It costs nothing before.
-    utility, information: of the row that the feature would have by now, which is kept, updated and expires as others do, but
-    reads as absent, and is the feature's row from then on. Before, it costs what a row of the first table costs. In a later
-    table's own operators, of the feature's row in the first table, after the push.
+    min_count: the feature gets a row at its n-th occurrence. Before, it costs about eleven bytes. Occurrences are counted
+    for ever, or `within` a time, which bounds the memory of a stream.
+
+    probability: an occurrence admits the feature with probability p, and c occurrences in a push with 1 - (1 - p)^c, drawn
+    from (seed, key, pass, split, batch). Before, the feature costs nothing.
+
+    utility, information: those of the feature's candidate row, which is updated and expires like other rows but is treated
+    as absent, and becomes the feature's row. Before, it costs as much as a row of the first table. In a later table's own
+    operators, those of the feature's row in the first table, after the push.
 
     Source: inclusion by count and by probability, McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
     section 3.1, with exact counts instead of Bloom filters.
