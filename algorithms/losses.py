@@ -136,18 +136,18 @@ class LossOptions:
     loss: str = option(
         "logloss",
         "what is minimised; squared takes any number as label, learned in standard deviations from their mean; hinge ranks "
-        "without probabilities; of focal, predictions are the probabilities that its scores stand for",
+        "without probabilities; with focal, predictions are the probabilities that its scores mean",
         choices=tuple(LOSSES),
     )
     gamma: float = option(
         2.0,
-        "how far focal turns to the examples that are predicted badly; raise it where most are easy",
+        "how much focal focuses on examples that are predicted badly; raise it if most are easy",
         minimum=0,
         needs=(when("loss", "focal"),),
     )
     positive_weight: float = option(
         1.0,
-        "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
+        "weight of examples whose label is 1; raise it if missing one costs more; not with squared",
         minimum=0,
         open_minimum=True,
     )
@@ -174,7 +174,7 @@ def softmax_of(loss: str, positive_weight: float) -> Loss:
     if loss != "logloss" or positive_weight != 1:
         subject = Subject("USING", option=name)
         raise OptionError(
-            f"{subject} is not for a label with classes, whose loss is that of softmax. Leave it out"
+            f"{subject} is not for a label with classes, whose loss is softmax. Leave it out"
             f"{'' if name == 'loss' else ', and give examples their weight by the clause WEIGHT'}.",
             subject=subject,
         )

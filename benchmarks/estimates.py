@@ -48,9 +48,9 @@ def figures(run: Run) -> Iterator[Figure]:
             (_, trained), whole = child(ran, run.folder / name, [f"EXPLAIN FAST {of}", of])
         told_of = {str(row.get("property")): str(row.get("value")) for row in explained["rows"]}
         taken = {
-            "seconds": (said(told_of["estimated time"])[0], trained["seconds"], "s"),
-            "memory": (said(told_of["process memory"])[0], whole.peak_bytes / 2**20, "MiB"),
-            "features": (said(told_of["estimated memory"])[1], float(trained["rows"][0]["features"]), ""),
+            "seconds": (said(told_of["time"])[0], trained["seconds"], "s"),
+            "memory": (said(told_of["memory"])[0], whole.peak_bytes / 2**20, "MiB"),
+            "features": (said(told_of["stored"])[0], float(trained["rows"][0]["features"]), ""),
         }
         for what, (told, took, unit) in taken.items():
             yield Figure(f"{name}: {what}, said", told, unit)

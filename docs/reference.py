@@ -134,7 +134,7 @@ def example(section: Section, name: str) -> str:
     """Return the first example that shows a part and what it answers, or nothing."""
     shows = re.compile(section.shows.format(re.escape(name)), re.MULTILINE | re.DOTALL)
     for block in SHOWN.finditer(EXAMPLES.read_text(encoding="utf-8")):
-        if shows.search(block["sql"]):
+        if shows.search(block["sql"]) and not (section is ALGORITHM and block["sql"].startswith("EXPLAIN")):
             output = f"\n```text\n{block['output']}```\n" if block["output"] else ""
             return f"## Example\n\n[The tables](sql.md#the-tables-of-the-examples)\n\n```sql\n{block['sql']}```\n{output}"
     return ""

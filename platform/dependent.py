@@ -92,7 +92,7 @@ def check_effects(tried: Sequence[Any], given: Mapping[str, Placed], owner: Subj
         name, needs = field.name.removesuffix("_"), field.metadata["limits"].needs
         if name in lowered and needs and not any(need.met(options) for options in tried for need in needs):
             subject = owner._replace(option=name)
-            message = f"{subject} has no effect without {told(needs)}. Give that beside it, or leave {name} out."
+            message = f"{subject} has no effect without {told(needs)}. Give that, too, or leave {name} out."
             raise OptionError(message, lowered[name].position, subject)
 
 

@@ -8,7 +8,7 @@ import sys
 from .errors import StatementError, XpsqlError
 
 REMEDY = (
-    "Start the process anew, by spawn in place of fork (multiprocessing.get_context('spawn')), and call xpsql.connect() in it."
+    "Start the process again, by spawn instead of fork (multiprocessing.get_context('spawn')), and call xpsql.connect() in it."
 )
 
 

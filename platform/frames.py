@@ -43,7 +43,7 @@ def note_variable(error: StatementError, caller: FrameType | None) -> None:
     while caller is not None and not is_frame(caller.f_locals.get(name, caller.f_globals.get(name))):
         caller = caller.f_back
     if caller is not None:
-        error.add_note(f"The variable {name} is a frame; session.register({name!r}, {name}) lets statements read it.")
+        error.add_note(f"The variable {name} is a frame; session.register({name!r}, {name}) makes it readable in statements.")
 
 
 def read(frame: object) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_ROWS = 20
+LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC|SHOW\s+(?:ALGORITHMS|OPERATORS))\b", re.IGNORECASE)
+"""Statements whose answers people read to the last row."""
 
 Row = tuple[Any, ...]
 
@@ -25,14 +28,10 @@ class Result:
 
     Attributes:
         table: the rows, or None for a statement that has no result.
-
-    Args:
-        listing: it is read whole, as what EXPLAIN and DESCRIBE tell: a notebook shows all rows.
     """
 
-    def __init__(self, table: pa.Table | None, listing: bool = False) -> None:
+    def __init__(self, table: pa.Table | None) -> None:
         self.table = table
-        self._shown = len(self) if listing else SHOWN_ROWS
         self._fetched = 0
 
     @property
@@ -41,7 +40,7 @@ class Result:
         return list(self.arrow().column_names)
 
     def arrow(self) -> pa.Table:
-        """Return the rows as an Arrow table; one without columns where there is no result."""
+        """Return the rows as an Arrow table, one without columns if there is no result."""
         import pyarrow as pa
 
         return pa.table({}) if self.table is None else self.table
@@ -60,7 +59,7 @@ class Result:
         """Return the rows as a Polars frame; Polars must be installed.
 
         Raises:
-            StatementError: it is not.
+            StatementError: it is not installed.
         """
         try:
             import polars as pl
@@ -72,7 +71,7 @@ class Result:
         return int(self.arrow().num_rows)
 
     def __bool__(self) -> bool:
-        """A result is true, whatever it holds: ask `len` for its rows."""
+        """Always true; `len` counts the rows."""
         return True
 
     def __iter__(self) -> Iterator[Row]:
@@ -101,7 +100,7 @@ class Result:
         """Return the first rows as aligned text.
 
         Raises:
-            StatementError: `rows` is no number from 0 on.
+            StatementError: `rows` is not a number of 0 or more.
         """
         from .display import text_table
 
@@ -110,12 +109,27 @@ class Result:
         return "OK" if self.table is None else text_table(self.table, rows)
 
     def __repr__(self) -> str:
-        return self.text(self._shown)
+        return self.text(self._shown())
+
+    def _shown(self) -> int:
+        """Return how many rows are shown: all of a statement of LISTING."""
+        from .display import is_listed
+
+        return len(self) if self.table is not None and is_listed(self.table) else SHOWN_ROWS
 
     def _repr_html_(self) -> str:
         from .display import html_table
 
-        return "OK" if self.table is None else html_table(self.table, self._shown)
+        return "OK" if self.table is None else html_table(self.table, self._shown())
+
+
+def result_of(table: pa.Table | None, statement: str) -> Result:
+    """Return what a statement answered; the answer to one of LISTING is shown whole."""
+    if table is None or LISTING.match(statement) is None:
+        return Result(table)
+    from .display import is_listed, listed
+
+    return Result(table if is_listed(table) else listed(table, 0))
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

@@ -21,7 +21,7 @@ from .model import Model
 from .options import Value, parse
 from .progress import Reporter, reporter_for
 from .provenance.changing import recorded
-from .result import Result
+from .result import Result, result_of
 from .sql.base import TakesTasks
 from .sql.parameters import Parameters
 from .sql.query import Query
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
 WORD = re.compile(r"\w+")
-LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b", re.IGNORECASE)
-"""Statements whose rows are read to the last one."""
 
 
 class Session:
@@ -52,8 +50,8 @@ class Session:
     Attributes:
         models: the models of the warehouse.
         reporter: receives the progress of trainings.
-        resumes: whether a statement whose training was interrupted goes on with it instead of beginning again.
-        closed: whether it was closed, and runs nothing more.
+        resumes: whether a statement continues its interrupted training instead of beginning again.
+        closed: whether it was closed; it then runs nothing.
     """
 
     def __init__(self, engine: Engine | PendingEngine, models: Models, reporter: Reporter, resumes: bool = False) -> None:
@@ -109,7 +107,7 @@ class Session:
 
     @roomy
     def parse(self, text: str, variables: Mapping[str, str], parameters: Parameters | None) -> tuple[Step, ...]:
-        """Return the statements of a script; where the engine has not started, those that it will have no room for are refused.
+        """Return the statements of a script; if the engine has not started, refuse those that it will have no room for.
 
         Raises:
             StatementError: see parse_script, and places_of of the trainings.
@@ -126,7 +124,7 @@ class Session:
         return steps
 
     def register(self, name: str, frame: object) -> None:
-        """Let statements of this session read a frame as a table, by a name that hides any other of that name.
+        """Register a frame as a table of this session; its name hides any other table of that name.
 
         Args:
             name: a plain word, compared without case.
@@ -134,7 +132,7 @@ class Session:
                 engine scans Arrow's memory where it is; a stream is read first. Spark gets a file in the warehouse.
 
         Raises:
-            StatementError: the name is no word, or `frame` no frame.
+            StatementError: the name is not a word, or `frame` is not a frame.
         """
         from .frames import arrow_of
 
@@ -145,20 +143,20 @@ class Session:
             self.engine.register_rows(name, arrow_of(frame))
 
     def unregister(self, name: str) -> None:
-        """Forget a frame that was registered.
+        """Remove a registered frame.
 
         Raises:
-            StatementError: there is none of this name.
+            StatementError: no frame has this name.
         """
         self._check_open()
         if not self.engine.unregister(name):
             raise StatementError(f"No frame is registered as {name!r}.{suggestion(name, self.engine.relations())}")
 
     def model(self, name: str, version: int | None = None) -> Model:
-        """Return a model, to predict and to look at from Python.
+        """Return a model, for use from Python.
 
         Args:
-            version: its number; None for the one that is served when it is asked.
+            version: its number; None for the version served at each call.
 
         Raises:
             ModelError: there is no such model or version.
@@ -199,7 +197,7 @@ def run_step(session: Session, step: Step) -> Result:
     session._check_open()
     try:
         with refusing_excess(step.position), recorded(session.models, step.text.text, step.model, session.reporter.note):
-            return Result(step.command.run(session), listing=LISTING.match(step.text.text) is not None)
+            return result_of(step.command.run(session), step.text.text)
     except StatementError as error:
         from .engines.spark_sql.bad_values import located
 
@@ -243,13 +241,13 @@ def connect(
     Args:
         warehouse: the folder of tables and models, a path or file:// URL; by default $XPSQL_WAREHOUSE or ./xpsql_warehouse.
             It is made by the first statement that writes.
-        engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb; spark where a master
+        engine: where queries run: "duckdb", "spark", or a Spark session that runs. By default duckdb; spark if a master
             is given, and in a program that spark-submit runs.
         reporter: receives the progress of trainings; by default a bar or log lines on stderr.
-        resume: a TRAIN or CONTINUE whose training was interrupted goes on from its last checkpoint.
-        trust: this process runs the source text that models of the algorithm `network` carry, and later processes of this user
-            run those texts without asking.
-        options: of the engine; None is as if it were not given. Of spark: `master`, where Spark is started ("local[4]",
+        resume: continue an interrupted TRAIN or CONTINUE from its last checkpoint.
+        trust: run the source text in models of the algorithm `network`, in this process and, without asking, in later ones of
+            this user.
+        options: of the engine; None is the same as not given. Of spark: `master`, where Spark is started ("local[4]",
             "spark://host:7077"; by default what spark-submit says, or local[*]), and `conf`, settings of a Spark that is
             started ({"spark.driver.memory": "4g"}).
 

@@ -47,7 +47,7 @@ class Trust:
         if not self.allowed and own not in kept():
             raise ModelError(
                 f"The model carries source text, {what} (SHA-256 {own[:12]}), which runs when it is loaded, and you have not "
-                "trusted it. Where you know who wrote it, say --trust or connect(trust=True) once."
+                "trusted it. If you know who wrote it, give --trust or connect(trust=True) once."
             )
         if self.keeps:
             keep(own)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from xpsql.platform.display import cell, html_table, text_table
+from xpsql.platform.display import cell, html_table, listed, size_text, text_table
 
 TABLE = pa.table(
     {
@@ -85,3 +85,24 @@ def test_a_time_is_shown_without_its_zone_to_the_millisecond() -> None:
     time = datetime(2013, 12, 5, 7, 8, 9, 123456, tzinfo=UTC)
     assert cell(time) == "2013-12-05 07:08:09.123"
     assert cell(time.replace(microsecond=0)) == "2013-12-05 07:08:09"
+
+
+def test_a_summary_is_a_block_of_its_own_and_as_wide_as_its_own_texts() -> None:
+    rows = listed(pa.table({"property": ["rows", "time", "slot user"], "value": ["10", "1 s", "categorical"]}), 2)
+    assert text_table(rows, 10).split("\n") == [
+        "property  value",
+        "--------  -----",
+        "rows      10",
+        "time      1 s",
+        "",
+        "slot user  categorical",
+    ]
+    assert text_table(rows, 2).split("\n")[2:] == ["rows      10", "time      1 s", "... 1 more row"]
+    assert [part.count("<tr>") for part in html_table(rows, 10).split("<tbody")] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(25_600, "25 KiB"), (3 << 19, "1.5 MiB"), (1_234 << 20, "1,234 MiB"), (12 << 30, "12.0 GiB")]
+)
+def test_a_size_has_the_unit_that_suits_it(size: int, text: str) -> None:
+    assert size_text(size) == text

@@ -38,7 +38,7 @@ from .version import Version
 
 REMEDIES = {
     "training": "Wait until version {number} has ended.",
-    "interrupted": "RESUME MODEL {name} goes on with version {number}, if it had begun to learn; else train again.",
+    "interrupted": "RESUME MODEL {name} continues version {number}, if it had begun to learn; else train again.",
     "failed": "Train again; SHOW VERSIONS OF MODEL {name} says why version {number} failed.",
     "damaged": "{error} Or choose another version: ALTER MODEL {name} PROMOTE VERSION n serves one, DROP MODEL {name} VERSION "
     "{number} removes this one.",
@@ -88,8 +88,9 @@ class Catalog:
         if served == number:
             return None
         return (
-            f"Version {number} of model {name} is ready, and not served: version {served} was promoted, and CONTINUE goes on "
-            f"from that one too. ALTER MODEL {name} PROMOTE VERSION {number} serves the new one, PROMOTE LAST later ones too."
+            f"Version {number} of model {name} is ready, and not served: version {served} was promoted, and "
+            f"CONTINUE continues that one. ALTER MODEL {name} PROMOTE VERSION {number} serves the new one, "
+            "PROMOTE LAST later ones too."
         )
 
     def versions(self, name: str) -> list[Version]:

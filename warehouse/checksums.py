@@ -114,7 +114,7 @@ class VersionFile(NamedTuple):
             OSError: it cannot be read, or its bytes have changed.
         """
         if self.path.is_symlink():
-            raise OSError("a file of a version is no link")
+            raise OSError("a file of a version must not be a link")
         with self.path.open("rb", buffering=0 if self.file else -1) as file:
             yield file if self.file is None else cast(BinaryIO, Checked(file, self.blocks))
 

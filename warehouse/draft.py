@@ -240,7 +240,7 @@ class Draft(VersionFiles):
             if error is not None and self.manifest.status == "interrupted":
                 model = self.manifest.model
                 error.add_note(
-                    f"Version {self.number} of {model} keeps its last checkpoint: RESUME MODEL {model} goes on from it."
+                    f"Version {self.number} of {model} keeps its last checkpoint: RESUME MODEL {model} continues from it."
                 )
         except XpsqlError as second:
             if error is None:

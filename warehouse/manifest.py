@@ -178,7 +178,7 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
         raise ModelError(f"{path} is damaged: {error}. Restore it from a backup, or drop the version.") from error
     if unknown := sorted(set(manifest.requires) - KNOWN):
         raise NewerFormatError(
-            f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not know. Install a newer xpsql."
+            f"{path} needs {', '.join(map(str, unknown))}, which this xpsql does not support. Install a newer xpsql."
         )
     return manifest
 
@@ -208,7 +208,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ModelError: it is no JSON object, or of a newer format.
+        ModelError: it is not a JSON object, or of a newer format.
     """
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

@@ -55,7 +55,7 @@ def verified(part: VersionFile) -> Bytes:
         OSError: it cannot be read, or has other bytes or more or fewer.
     """
     if part.path.is_symlink():
-        raise OSError("a file of a version is no link")
+        raise OSError("a file of a version must not be a link")
     blocks = tuple(part.blocks)
     with part.path.open("rb", buffering=0) as file:
         key = Identity.of(os.fstat(file.fileno())), blocks

@@ -163,7 +163,7 @@ class Models(Catalog):
             return self.version(name, manifest.parent)
         if not replace and self.exists(name):
             raise ModelError(
-                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data.",
+                f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to learn new data.",
                 name,
             )
         return None
@@ -264,7 +264,7 @@ class Models(Catalog):
         waiting = (m.version for m, _ in self._interrupted(name, None) if m.begun and m.parent == number)
         if (heir := next(waiting, None)) is not None:
             raise ModelError(
-                f"Version {heir} of model {name}, whose training was interrupted, goes on from version {number}. RESUME MODEL "
+                f"Version {heir} of model {name}, whose training was interrupted, continues version {number}. RESUME MODEL "
                 f"{name} first, or DROP MODEL {name} VERSION {heir}.",
                 name,
             )

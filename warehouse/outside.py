@@ -32,4 +32,4 @@ def why_not(path: Path, what: str) -> str | None:
     found = warehouse_around(path)
     if found is None:
         return None
-    return f"{what} may not lie in a warehouse, and {path} lies in {found}. Choose a place outside of it."
+    return f"{what} must be outside of a warehouse, and {path} is in {found}. Choose a place outside of it."

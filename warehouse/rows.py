@@ -187,7 +187,7 @@ def check_parts(folder: Path, parts: Sequence[VersionFile]) -> None:
     if not parts:
         raise _gone(folder)
     if links := [part.path for part in parts if part.path.is_symlink()]:
-        raise ModelError(f"{links[0]} is damaged: a file of rows is no link. Restore it from a backup.")
+        raise ModelError(f"{links[0]} is damaged: a file of rows must not be a link. Restore it from a backup.")
 
 
 def copy(part: VersionFile, folder: Path) -> None:

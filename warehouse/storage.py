@@ -36,7 +36,7 @@ class Storage:
             self.files, root = FileSystem.from_uri(uri)
         except (ArrowException, OSError, ValueError) as error:
             raise ModelError(
-                f"Checkpoints cannot go to {uri!r}: {error}. Give an absolute path, or a URI that Arrow knows."
+                f"Checkpoints cannot go to {uri!r}: {error}. Give an absolute path, or a URI such as s3://bucket/folder."
             ) from error
         self.local = self.files.type_name == "local"
         self.path = "/".join((root.rstrip("/"), *parts))

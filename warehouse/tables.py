@@ -249,7 +249,7 @@ class Tables:
             except BlockingIOError as error:
                 if time.monotonic() > deadline:
                     who = path.read_text(encoding="utf-8")
-                    message = f"Table {name} is locked since {WAIT_SECONDS:.0f} s: {who}. Wait until that ends, or end it."
+                    message = f"Table {name} has been locked for {WAIT_SECONDS:.0f} s: {who}. Wait until that ends, or end it."
                     raise ModelError(message) from error
                 time.sleep(ASK_SECONDS)
         try:

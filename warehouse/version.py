@@ -72,7 +72,7 @@ class Version(Folders):
     def _resumable(self, newest: Checkpoint | None) -> str:
         if not self.manifest.begun:
             return "it cannot be resumed"
-        return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL goes on after {newest.examples:,}"
+        return "RESUME MODEL begins again" if newest is None else f"RESUME MODEL continues after {newest.examples:,}"
 
     @property
     def is_delta(self) -> bool:

@@ -44,7 +44,7 @@ def check_float32(name: str, value: Any) -> None:
 def unknown_state(name: str, kind: str) -> StatementError:
     """Return the error of state that is no parameter."""
     return StatementError(
-        f"The network has state that is no parameter: {name}, a {kind}, whose changes updates of several workers would lose. "
-        "Make it a parameter, or do without.",
+        f"The network has state that is not a parameter: {name}, a {kind}, whose changes would be lost between workers. "
+        "Make it a parameter, or remove it.",
         subject=NETWORK,
     )

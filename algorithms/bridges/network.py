@@ -39,8 +39,8 @@ INIT_SCALE, LINEAR_RATE, VECTOR_RATE, RATE = 0.01, 0.1, 0.02, 0.001  # as of dcn
 class NetworkOptions(PooledOptions):
     """Options of network; all others are arguments of the network's constructor."""
 
-    file: str | None = option(None, "the file that the network is in, whose text the model carries")
-    module: str | None = option(None, "the module that it is in, in place of a file")
+    file: str | None = option(None, "the file of the network; the model stores its text")
+    module: str | None = option(None, "the module of the network, in place of a file")
     class_: str | None = option(
         None, "the network's class; by default the file's functions init and apply, or its only network"
     )
@@ -52,9 +52,9 @@ class NetworkOptions(PooledOptions):
         50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000, needs=(when("history"),)
     )
     dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
-    source: str | None = option(None, "the text itself, by default that of file or module")
-    sha256: str | None = option(None, "the hash of the text, by default as it is")
-    arguments: tuple = option((), "the options of the constructor as pairs, by default those that are none of these")  # type: ignore[type-arg]
+    source: str | None = option(None, "the source text itself; by default that of file or module")
+    sha256: str | None = option(None, "the SHA-256 of the source text; by default computed")
+    arguments: tuple = option((), "the arguments of the constructor as pairs; by default all other options")  # type: ignore[type-arg]
 
 
 class Carrying(Part[NetworkOptions, Algorithm]):
@@ -149,9 +149,9 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
 def network(options: NetworkOptions, layout: Layout) -> Algorithm:
     """Learn a network of your own, in Flax NNX, Equinox, PyTorch or plain JAX, over the vectors of slots: file = 'ranker.py'.
 
-    The network gets the names of its inputs (`xpsql.Features`) when it is made and their values when it is called; it returns a
-    score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the network's parameters.
-    The model carries the text of the file, which runs wherever the model is loaded.
+    The network gets the names of its inputs (`xpsql.Features`) when it is made, and their values when it is called. It
+    returns a score before the sigmoid for each label. FTRL learns the linear weights, AdaGrad the vectors, Adam the
+    network's parameters. The model contains the text of the file, which runs wherever the model is loaded.
 
     Raises:
         OptionError: no text, no such class, or an argument that the constructor does not take.

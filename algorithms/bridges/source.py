@@ -56,7 +56,7 @@ def of_module(name: str, position: Position | None) -> SourceText:
     except (ImportError, ValueError) as error:
         raise OptionError(f"{subject} names {name!r}, which cannot be found: {error}.", position, subject) from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise OptionError(f"{subject} names {name!r}, which is no module of Python source. Install it.", position, subject)
+        raise OptionError(f"{subject} names {name!r}, which is not a module of Python source. Install it.", position, subject)
     return SourceText(Path(spec.origin).read_text(encoding="utf-8"), spec.origin)
 
 

@@ -28,7 +28,7 @@ class SlrmOptions:
     )
     power: float = option(
         0.5,
-        "they are drawn by count^power: 1 recommends the less popular, 0 the more popular",
+        "negatives are drawn by count^power: 1 recommends less popular items, 0 more popular ones",
         minimum=-2,
         maximum=2,
         needs=(when("negatives"),),
@@ -47,12 +47,14 @@ class SlrmOptions:
 def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     """Learn sparse weights of ordered pairs of items from a stream: score = b + share x sum over the history of w(had, item).
 
-    The share of a history of n items is sqrt(8 / n), 1 of up to 8: so one rate does for short histories and for long ones.
+    The share of a history of n items is sqrt(8 / n), and 1 up to 8 items, so that one learning rate suits short and long
+    histories.
 
-    A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not taken,
-    unless the user has them, as WITH (share = (history AS item)) shows, with the pairs that other rows have; then no item
-    has a pair with itself. A pair is a feature: its key is the upper half of the item's key, then the upper half of the key of
-    what was had. ML.RELATED gives the pairs as a table of items, related items and scores.
+    A row says that a user with a history took an item (label 1) or did not (0). Rows of random items are added as not
+    taken, with the pairs that other rows have. With WITH (share = (history AS item)), items that the user has are not
+    added, and no item has a pair with itself. A pair is a feature: its key is the upper half of the item's key, then the
+    upper half of the key of the item in the history. ML.RELATED returns the pairs as a table of items, related items and
+    scores.
 
     Source: Ning and Karypis, "SLIM: Sparse Linear Methods for Top-N Recommender Systems", ICDM 2011, with logistic instead of
     squared loss and random zeros instead of all; learned by FTRL-proximal, whose L1 keeps weights at 0: McMahan et al., "Ad
@@ -64,12 +66,12 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
     item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)
     if layout.offered:
-        message = f"{SUBJECT} takes no rates of items: its features are pairs of them, and it ranks by these alone."
+        message = f"{SUBJECT} takes no rates of items: its features are pairs of items only."
         raise OptionError(message, subject=SUBJECT)
     if len(layout.slots) > 2:
         others = [slot for slot in layout.slots if slot.lower() not in (options.item.lower(), options.history.lower())]
         raise OptionError(
-            f"{SUBJECT} learns from an item and a history alone; leave {others[0]} out or name it in IGNORE.", subject=SUBJECT
+            f"{SUBJECT} learns only from an item and a history; leave {others[0]} out or name it in IGNORE.", subject=SUBJECT
         )
 
     drawn = (Negatives(options.negatives, options.power, item, history),) if options.negatives else ()

@@ -28,7 +28,7 @@ SMALLEST = 1e-6
 class Word2VecOptions:
     dim: int = option(64, "elements of a vector; 100 to 300 for large vocabularies", minimum=1, maximum=1024)
     window: int = option(
-        5, "how far apart two values of a sequence may stand; larger for topics, smaller for substitutes", minimum=1, maximum=50
+        5, "largest distance of two values of a sequence; larger for topics, smaller for substitutes", minimum=1, maximum=50
     )
     negatives: int = option(
         5, "random features that each pair is contrasted with (negative samples); more for short data", minimum=1, maximum=1000
@@ -155,7 +155,7 @@ def mean_vectors(parameters: Parameters, inputs: Inputs) -> jax.Array:
 def check_sequences(layout: Layout) -> None:
     """Raise OptionError unless there are array columns and no others."""
     if layout.offered:
-        message = f"{SUBJECT} takes no rates of clicks: it learns from what stands together, without labels."
+        message = f"{SUBJECT} takes no rates of clicks: it learns which values occur together, without labels."
         raise OptionError(message, subject=SUBJECT)
     others = [slot for slot in layout.slots if slot not in layout.bags]
     if others or not layout.bags:

@@ -29,13 +29,13 @@ SHORT = 1_000_000  # rows of what was taken, of which a pass is enough
 @dataclass(frozen=True)
 class XsvdOptions(LossOptions):
     user: tuple = option(  # type: ignore[type-arg]
-        ("user",), "slots that describe the user: id, profile, session; () where feedback says enough"
+        ("user",), "slots that describe the user: id, profile, session; () if feedback is enough"
     )
     item: tuple = option(("item",), "slots that describe the item: id first, then side features")  # type: ignore[type-arg]
     feedback: tuple = option((), "multi-valued slots of items that the user gave feedback on")  # type: ignore[type-arg]
     feedback_items: int = option(
         0,
-        "so many items of each feedback slot are taken, the first ones; 0 for all, fewer where old items say little",
+        "how many items of each feedback slot are read, the first ones; 0 for all; fewer if old items say little",
         minimum=0,
         maximum=2**31 - 1,
         needs=(when("feedback"),),
@@ -50,7 +50,7 @@ class XsvdOptions(LossOptions):
     )
     power: float = option(
         0.5,
-        "they are drawn by count^power: 1 recommends the less popular, 0 the more popular",
+        "negatives are drawn by count^power: 1 recommends less popular items, 0 more popular ones",
         minimum=-2,
         maximum=2,
         needs=(when("negatives"),),
@@ -69,7 +69,7 @@ class XsvdOptions(LossOptions):
         optimizer=True,
     )
     init_scale: float = option(0.05, "standard deviation of new vectors; raise it where they stay small", minimum=0)
-    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
+    intercept: bool = option(True, "learn an intercept; false if a score without features must be 0")
 
 
 def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
@@ -77,19 +77,19 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
 
         score = b + sum of weights + <sum of item vectors, sum of user vectors + |N|^(-1/2) sum of feedback vectors>
 
-    N are the items of a feedback slot, or the first `feedback_items` of them. WITH (share = (history AS item)) lets them use
-    the items' own rows, which halves what is to be learned. Vectors of other slots of several values, such as tags of an item,
-    are summed as feedback is, over the root of their number, in a map of the sum of its numbers without sign. Slots that are in
-    no list have weights only.
+    N are the items of a feedback slot, or the first `feedback_items` of them. With WITH (share = (history AS item)) they
+    use the items' own rows, which halves what is to be learned. Vectors of other slots of several values, such as tags of
+    an item, are summed as feedback is, over the root of their number; in a map, over the root of the sum of its numbers
+    without sign. Slots that are in no list have only weights.
 
-    With `slim` the score has a weight more for each pair of the item's id and an item of a feedback slot, the item itself left
-    out. A pair is a feature of the slot "(pairs)", with a weight and no vector; of rows that `negatives` adds, pairs that other
-    rows have are learned from alone. ML.RELATED lists them.
+    With `slim` the score has an additional weight for each pair of the item's id and another item of a feedback slot. A
+    pair is a feature of the slot "(pairs)", with a weight and no vector. Rows that `negatives` adds learn only pairs that
+    other rows have. ML.RELATED lists the pairs.
 
-    A log of what was taken, label 1 alone, needs `negatives`: after each row so many are added, with the slots of the item of
-    another row and label 0. A row of the item that was taken, or of one in a feedback slot that shares the items' rows, has
-    weight 0. All rows that are added are in the counts and metrics of training: where items are few, those that have weight 0
-    make its pcopc larger and its auc smaller than of the examples that count.
+    A log of items taken, which has only label 1, needs `negatives`: after each row, so many rows are added, with the slots
+    of the item of another row and label 0. An added row has weight 0 if its item is the item taken, or one in a feedback
+    slot that shares the items' rows. All added rows are in the counts and metrics of the training. With few items, those of
+    weight 0 raise its pcopc and lower its auc.
 
     Source: Koren, "Factorization Meets the Neighborhood", KDD 2008, equation 15; Chen et al., "SVDFeature", JMLR 2012, for side
     features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.

@@ -56,8 +56,8 @@ class FmOptions(LongOptions, VectorOptions):
 def fm(options: FmOptions, layout: Layout) -> Algorithm:
     """Learn a factorization machine: a weight and a vector per feature, both by FTRL-proximal.
 
-    Of a label with classes a feature has a weight and a vector for each class. A feature whose information exceeds
-    `long_information` gets a second vector of `long_dim` elements, which interacts with other second vectors alone.
+    With a label of classes, a feature has a weight and a vector for each class. A feature whose information exceeds
+    `long_information` gets a second vector of `long_dim` elements, which interacts only with other second vectors.
 
     Source: Rendle, Factorization Machines, ICDM 2010; the sum over pairs is computed in linear time by its lemma 3.1.
     """

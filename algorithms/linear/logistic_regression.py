@@ -20,7 +20,7 @@ class LogisticRegressionOptions(LinearOptions):
 def logistic_regression(options: LogisticRegressionOptions, layout: Layout) -> Algorithm:
     """Learn a logistic regression, by FTRL-proximal or by the optimizer that OPERATORS ends with.
 
-    Of a label with classes it is multinomial: softmax over a score for each.
+    With a label of classes it is multinomial: softmax over a score for each class.
 
     Source: Cox, "The Regression Analysis of Binary Sequences", JRSS B 1958; l2: Hoerl and Kennard, "Ridge Regression",
     Technometrics 1970.

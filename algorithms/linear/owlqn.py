@@ -48,7 +48,7 @@ class OwlqnOptions:
         maximum=1000,
     )
     pooling: str = pooling_option()
-    intercept: bool = option(True, "learn an intercept, which has no penalty; false where a score without features must be 0")
+    intercept: bool = option(True, "learn an intercept, which has no penalty; false if a score without features must be 0")
 
     def adapted(self, layout: Layout) -> OwlqnOptions:
         """See `adapted` of platform/options."""
@@ -56,14 +56,14 @@ class OwlqnOptions:
 
 
 def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
-    """Find the weights of least loss and penalty over the whole data, by L-BFGS, or OWL-QN where there is an L1 penalty.
+    """Find the weights of least loss and penalty over the whole data, by L-BFGS, or by OWL-QN with an L1 penalty.
 
         sum of losses + l1 sum |w| + l2 / 2 sum w^2
 
-    Every worker keeps its examples encoded in memory, 4 bytes for each value; their gradients are summed for each step.
-    CONTINUE begins at the weights of the version that it continues and minimises over the new data; features that these lack
-    stay as they are. Its training's metrics are of the weights found, on the examples that they were found on. Of operators it
-    takes `regularize`, with penalties by frequency, and `safety (max_weight = x)`.
+    Every worker keeps its examples encoded in memory, 4 bytes for each value, and their gradients are summed for each step.
+    CONTINUE begins at the weights of its version and minimises over the new data; features without new examples stay as
+    they are. The training's metrics are of the final weights, on the examples that they were found on. It takes the
+    operators `regularize`, with penalties by frequency, and `safety (max_weight = x)`.
 
     Source: Andrew and Gao, "Scalable Training of L1-Regularized Log-Linear Models", ICML 2007; Liu and Nocedal, "On the Limited
     Memory BFGS Method for Large Scale Optimization", Mathematical Programming 1989.

@@ -46,7 +46,7 @@ class LinearOptions:
     )
     pooling: str = pooling_option()
     l2: float = option(0.0, "L2 penalty per example; raise it where features are many and examples few", minimum=0)
-    intercept: bool = option(True, "learn an intercept; false where a score without features must be 0")
+    intercept: bool = option(True, "learn an intercept; false if a score without features must be 0")
 
     def adapted(self, layout: Layout) -> Self:
         """See `adapted` of platform/options."""

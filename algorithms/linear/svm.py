@@ -16,12 +16,12 @@ class SvmOptions(LinearOptions):
         1e-5, "L2 penalty per example: the lower, the narrower the margin; raise it where examples are few", minimum=0
     )
     positive_weight: float = option(
-        1.0, "weight of examples whose label is 1; raise it where missing one costs more", minimum=0, open_minimum=True
+        1.0, "weight of examples whose label is 1; raise it if missing one costs more", minimum=0, open_minimum=True
     )
 
 
 def svm(options: SvmOptions, layout: Layout) -> Algorithm:
-    """Learn a linear support vector machine; its predictions rank, they are no probabilities.
+    """Learn a linear support vector machine; its predictions rank, and are not probabilities.
 
     A prediction is 1 / (1 + exp(-score)), above 1/2 on the side of label 1.
 

@@ -26,10 +26,12 @@ class BoosterOptions(PooledOptions, LossOptions):
 
     booster: tuple = option(  # type: ignore[type-arg]
         (),
-        "units of each hidden layer of a larger network that learns beside this one and is not served, such as "
+        "units of each hidden layer of a larger network that is trained with this one and not served, such as "
         "(1024, 512, 256); () for none, more for long logs",
     )
-    hint: float = option(0.3, "how far the network is drawn to the scores of its booster", minimum=0, needs=(when("booster"),))
+    hint: float = option(
+        0.3, "weight of the loss that pulls the network's scores to those of its booster", minimum=0, needs=(when("booster"),)
+    )
 
 
 class BoosterTower:

@@ -25,7 +25,7 @@ class DcnOptions(DeepOptions):
     rank: int = option(
         32, "rank of a cross layer's matrix; 0 is the full one, for few slots or long logs", minimum=0, maximum=4096
     )
-    gate: bool = option(False, "a cross layer's products are weighed by a sigmoid of its inputs: those that matter pass")
+    gate: bool = option(False, "a cross layer's products are weighed by a sigmoid of its inputs: it passes those that matter")
 
 
 class Cross(NamedTuple):

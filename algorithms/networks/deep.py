@@ -37,8 +37,8 @@ class DeepOptions(LongOptions, BoosterOptions):
     hidden: tuple = option((128, 64), "units of each hidden layer; wider for long logs")  # type: ignore[type-arg]
     activation: tuple = option(  # type: ignore[type-arg]
         ("relu",),
-        "of the hidden layers: one for all, or one for each; prelu and dice bend by what they learn, running_dice by moving "
-        "averages, for long logs",
+        "of the hidden layers: one for all, or one for each; prelu and dice have a learned slope, running_dice uses "
+        "moving averages, for long logs",
         choices=tuple(ACTIVATIONS),
         needs=LAYERS,
     )
@@ -52,7 +52,7 @@ class DeepOptions(LongOptions, BoosterOptions):
     )
     normalise: str = option(
         "none",
-        "batch_norm: hidden layers are normalised by each batch while they learn, by moving averages where they score; for "
+        "batch_norm: hidden layers are normalised by the batch in training and by moving averages in scoring; for "
         "several passes",
         choices=("none", BATCH_NORM),
         needs=LAYERS,
@@ -68,7 +68,7 @@ class DeepOptions(LongOptions, BoosterOptions):
         optimizer=True,
     )
     learning_rate: float = option(
-        0.001, "learning rate of the layers; lower it where the loss jumps", minimum=0, open_minimum=True
+        0.001, "learning rate of the layers; lower it if the loss jumps", minimum=0, open_minimum=True
     )
     init_scale: float | None = option(
         None, "standard deviation of new vectors; by default 0.01; raise it for short logs", minimum=0

@@ -21,8 +21,8 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
 
         score = b + sum of weights + sum over pairs of slots of <v_i, v_j> + network(vectors, dense values)
 
-    Of a label with classes a linear layer over the products of pairs, element by element, distinguishes classes, where the sum
-    would give all the same.
+    With a label of classes, a linear layer over the elements of the products of pairs replaces the sum, which would be the
+    same for all classes.
 
     Source: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction", IJCAI 2017.
     """

@@ -57,13 +57,14 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
         h_i = GRU(element_i);  a_i = softmax of attention(target, h_i);  h'_i = AUGRU(h_i, a_i)
         score = linear part + network(slots, sum of history, target * sum of history, last h')
 
-    Attention is that of din. While it learns, each h_i with an element after it also learns to distinguish that element from a
-    random one of the batch's histories: auxiliary * the mean over an example's elements of -log sigmoid(<h_i, next>) - log(1 -
-    sigmoid(<h_i, drawn>)). What stands in the same history is no such element; neighbours with the same history share what is
-    drawn. Other slots are as in xnn. With WITH (share =
-    (clicked_items AS item)) elements and target have the same vectors, as in the paper. An example with an empty history has
-    zeros for it. A target that stands in its own history is an element like any other, which gives the label away: build
-    histories from what came strictly before.
+    Attention is that of din. In training, each h_i with an element after it also learns to distinguish that element from a
+    random one of the batch's histories: the loss gets auxiliary * the mean over an example's elements of -log sigmoid(<h_i,
+    next>) - log(1 - sigmoid(<h_i, drawn>)). Elements of the same history are not drawn; neighbours with the same history
+    share the drawn elements.
+
+    Other slots are as in xnn. With WITH (share = (clicked_items AS item)) elements and target have the same vectors, as in
+    the paper. An example with an empty history has zeros for it. A target in its own history reveals the label: build
+    histories only from what came strictly before.
 
     Source: Zhou et al., "Deep Interest Evolution Network for Click-Through Rate Prediction", AAAI 2019; its AUGRU, in which an
     element that attention gives no weight changes nothing (`Gru`).

@@ -25,14 +25,14 @@ class DinOptions(InterestOptions):
 
 
 def din(options: DinOptions, layout: Layout) -> Algorithm:
-    """Learn a network over the slots and what of a history matters for the target: Deep Interest Network.
+    """Learn a network over the slots and the parts of a history that matter for the target: Deep Interest Network.
 
         score = linear part + network(slots, sum of history, target * sum of history, sum of weight_i(target) history_i)
 
     The weights come from a small network of target and element (`Attention`). Other slots are as in xnn. With WITH (share =
-    (clicked_items AS item)) elements and target have the same vectors, as in the paper. FTRL learns the linear weights, AdaGrad
-    the vectors, Adam the layers. An example with an empty history has zeros for it. A target that stands in its own history is
-    an element like any other, which gives the label away: build histories from what came strictly before.
+    (clicked_items AS item)) elements and target have the same vectors, as in the paper. FTRL learns the linear weights,
+    AdaGrad the vectors, Adam the layers. An example with an empty history has zeros for it. A target in its own history
+    reveals the label: build histories only from what came strictly before.
 
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018.
 

@@ -36,7 +36,7 @@ class FinalOptions(DeepOptions):
     activation: tuple = option(("relu",), "of a booster's hidden layers", needs=(when("booster"),))  # type: ignore[type-arg]
     normalise: str = option(
         BATCH_NORM,
-        "batch_norm: hidden layers are normalised by each batch while they learn, by moving averages where they score",
+        "batch_norm: hidden layers are normalised by the batch in training and by moving averages in scoring",
         choices=("none", BATCH_NORM),
         needs=LAYERS,
     )
@@ -49,8 +49,8 @@ def final(options: FinalOptions, layout: Layout) -> Algorithm:
         layer:  a, b = halves of x W + c;  y = relu(normalised([a, a * b]))
         score = linear part + mean of the blocks' outputs
 
-    The first of two blocks sees each slot's vector times 1 + what a matrix makes of all slots' vectors, from 1 on. Each block
-    also learns, beside the label, from the score of both: its distance to their prediction is added to the loss.
+    The first of two blocks gets each slot's vector times 1 + the output of a matrix over the vectors of all slots. Each
+    block also learns from the score of both: its distance to their common prediction is added to the loss.
 
     Source: Zhu et al., "FINAL: Factorized Interaction Layer for CTR Prediction", SIGIR 2023.
 

@@ -48,13 +48,13 @@ class MultiTaskOptions(DeepOptions):
     )
     base: str = option(
         "shared",
-        "what labels share: vectors alone; mmoe, experts that each label weighs; ple, such and some of each label's own, where "
-        "labels get in each other's way",
+        "what labels share: vectors alone; mmoe, experts that each label weighs; ple, these and experts of each label's "
+        "own, for labels that disturb each other",
         choices=("shared", "mmoe", "ple"),
     )
     chain: bool = option(
         False,
-        "a label can be 1 only where the one before it in LABEL is, as in LABEL click, buy: their probabilities are multiplied",
+        "a label can be 1 only if the one before it in LABEL is, as in LABEL click, buy: their probabilities are multiplied",
     )
     task_weights: tuple = option((), "weight of each label's loss, in the order of LABEL; () for equal ones")  # type: ignore[type-arg]
     experts: int = option(4, "experts that all labels share", minimum=1, maximum=256, needs=(EXPERTS,))
@@ -63,7 +63,7 @@ class MultiTaskOptions(DeepOptions):
     levels: int = option(1, "levels of experts", minimum=1, maximum=8, needs=OWN)
     gate_dropout: float = option(
         0.1,
-        "share of experts left out of each update, so that labels do not come to use one alone",
+        "share of experts left out of each update, so that labels do not all use the same one",
         minimum=0,
         maximum=1,
         open_maximum=True,
@@ -74,9 +74,10 @@ class MultiTaskOptions(DeepOptions):
 def multi_task(options: MultiTaskOptions, layout: Layout) -> Algorithm:
     """Learn several labels, a tower of `hidden` layers for each, over shared vectors or over experts, with linear parts.
 
-    With `chain` the tower of a label gives its probability given the previous label, which ML.PREDICT gives as
-    predicted_<label>_given_<label>; all are learned from all examples, so that no label is judged by a selection of them. The
-    score of a product of probabilities sigmoid(a) sigmoid(b) is -log(exp(-a) + exp(-b) + exp(-a - b)), without underflow.
+    With `chain`, the tower of a label predicts its probability given the previous label, which ML.PREDICT returns as
+    predicted_<label>_given_<label>. All towers learn from all examples, so no label is learned from a selected part of
+    them. The score of a product of probabilities sigmoid(a) sigmoid(b) is -log(exp(-a) + exp(-b) + exp(-a - b)), without
+    underflow.
 
     Source: Ma et al., "Entire Space Multi-Task Model", SIGIR 2018 (shared, chain); Ma et al., "Modeling Task Relationships in
     Multi-task Learning with Multi-gate Mixture-of-Experts", KDD 2018 (mmoe); Tang et al., "Progressive Layered Extraction",

@@ -37,7 +37,7 @@ ITEM, HISTORY = SUBJECT._replace(option="item"), SUBJECT._replace(option="histor
 @dataclass(frozen=True)
 class TdmOptions:
     item: tuple = option(  # type: ignore[type-arg]
-        ("item",), "the item, and its category, by which the tree is made: (item, category); or the item alone"
+        ("item",), "the item and its category, which orders the tree: (item, category); or the item alone"
     )
     history: tuple[str, ...] = option(
         (), "the array of items that the user had, the newest last", role="sequence", length="length"
@@ -45,19 +45,19 @@ class TdmOptions:
     length: int = option(50, "elements of the history that are read, the last ones", minimum=1, maximum=10_000)
     beam: int = option(
         60,
-        "nodes of a level that ML.RECOMMEND goes on from; more finds more of what all scores would",
+        "nodes of a level that ML.RECOMMEND keeps; with more it finds more of the items with the best scores",
         minimum=1,
         maximum=65_536,
     )
     tree: str = option(
         "category",
-        "what stands together in the tree: items of a category, or of alike histories",
+        "which items are neighbours in the tree: those of a category, or those with similar histories",
         choices=("category", "vectors"),
     )
     rebuild: int = option(
         0,
-        "rounds after the first one, at most: each makes the tree anew, so that items stand together whose vectors are alike, "
-        "and learns `passes` more; the best pass by recall on the rows of VALIDATE is kept",
+        "rounds after the first one, at most: each builds the tree again, so that items with similar vectors are "
+        "neighbours, and learns `passes` more; the best pass by recall on the rows of VALIDATE is kept",
         minimum=0,
         maximum=100,
     )
@@ -76,24 +76,26 @@ class TdmOptions:
 def tdm(options: TdmOptions, layout: Layout) -> Algorithm:
     """Learn which nodes of a tree over the items are on the way to what a user takes next: tree-based deep model.
 
-    Items are the leaves of a binary tree, and every node has a vector, a leaf that of its item. A row says that a user took an
-    item; where LABEL names a column, those do whose label is 1, and others are left out. On every level of the tree its loss
-    contrasts the ancestor of that item with random nodes, which the rows of a batch share:
+    Items are the leaves of a binary tree. Every node has a vector; that of a leaf belongs to its item. A row says that a
+    user took an item. With LABEL, rows with 1 do, and other rows are left out. On every level of the tree, the loss
+    contrasts the ancestor of the item with random nodes, which the rows of a batch share:
 
         score(u, n) = <q + v, n> + network(n, v, q * n, v * n)
         loss = mean over levels of log(sum over n' of exp(score(u, n'))) - score(u, n),   n' the ancestor and those drawn
 
-    q is a layer over the slots of the user and the mean of the history; v is the history as the node sees it, its elements
-    weighed by the softmax of their inner products with the node. With WITH (share = (history AS item)) elements and leaves have
-    the same vectors. ML.RECOMMEND descends the tree: of each level the `beam` best nodes, then their children, about 2 beam
-    log2(items / beam) scores in place of one for each item.
+    q is a layer over the slots of the user and the mean of the history. v is the history as the node sees it: its elements,
+    weighted by the softmax of their inner products with the node. With WITH (share = (history AS item)) elements and leaves
+    have the same vectors. ML.RECOMMEND descends the tree: on each level it takes the `beam` best nodes, then their
+    children. That takes about 2 beam log2(items / beam) scores, instead of one for each item.
 
-    Nodes are the features of a slot "(tree)". The tree is a file of the version; an item that CONTINUE sees for the first time
-    gets a leaf beside the leaves of its category, without another tree. With `rebuild` a training has further rounds, each with
-    another tree (joint training): groups of items are cut at the median of the first principal component of their vectors, and
-    a node begins with the mean of the vectors of its items. What training reports as `mae` is the mean loss; `recall` is the
-    share of rows whose item is in the best twentieth of the leaves that are its negatives, on the rows of VALIDATE of those
-    whose item is among the `beam` leaves that a search finds best.
+    Nodes are the features of a slot "(tree)". The tree is a file of the version. An item that is new to CONTINUE gets a
+    leaf next to the leaves of its category, in the same tree. With `rebuild` a training has further rounds, each with
+    another tree (joint training): groups of items are cut at the median of the first principal component of their vectors,
+    and a node begins with the mean of the vectors of its items.
+
+    In training, `mae` is the mean loss, and `recall` the share of rows whose item is in the best twentieth of its
+    negatives. On the rows of VALIDATE, `recall` is the share of rows whose item is among the `beam` best leaves of a
+    search.
 
     Source: Zhu et al., "Learning Tree-based Deep Model for Recommender Systems", KDD 2018. Differences: a softmax of each level
     in place of single nodes' cross entropy, and attention by inner products.

@@ -47,16 +47,18 @@ class TwoTowerOptions:
     )
     negatives: int = option(
         0,
-        "random items that are negatives as well, drawn for each batch from ITEMS, else from about 131,072 rows",
+        "random items used as additional negatives, drawn for each batch from ITEMS, or else from some 131,072 rows",
         minimum=0,
         maximum=65_536,
     )
     correction: str = option(
-        "logq", "of items that are negatives in proportion to how often they are taken", choices=("logq", "none")
+        "logq",
+        "correct scores for items that are negatives in proportion to how often they are taken",
+        choices=("logq", "none"),
     )
     item_dropout: float = option(
         0.1,
-        "share of updates that see an item without its id, so that its other slots learn to stand for a new one",
+        "share of updates that see an item without its id, so that its other slots learn to describe a new item",
         minimum=0,
         maximum=1,
         open_maximum=True,
@@ -72,19 +74,21 @@ class TwoTowerOptions:
 def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     """Learn a vector of the query and one of the item, each by layers over its own slots, of length 1: retrieval.
 
-    A row says that a user took an item; where LABEL names a column, those do whose label is 1, and others are left out. Its
-    loss contrasts its item with the items of the other rows of the batch (in-batch negatives):
+    A row says that a user took an item. With LABEL, rows with 1 do, and other rows are left out. The loss contrasts the
+    item of a row with the items of the other rows of the batch (in-batch negatives):
 
         s_ij = <q_i, v_j> / temperature - log(share_j),   loss_i = log(sum over j of exp(s_ij)) - s_ii
 
-    share_j, of the rows since item j (its first slot) was first taken, and 4,096 more, those that took it, undoes that
-    frequent items are negatives more often (correction = 'logq'); an item that is new today is not rare for that. With
-    `negatives` = n, j is also one of n random items, and in place of share_j stands how often item j is to be expected among
-    all: rows x share_j + n / items. The same item in another row is no negative, nor is
-    another row of the same user, where the first slot of the query is categorical. An item without its id, in a share
-    `item_dropout` of updates, learns from its other slots alone, which is what a new one is scored by. Slots of several values
-    are summed over the root of their number. What training reports as `mae` is the mean loss, which grows with the batch:
-    larger batches have more negatives. `recall` is the share of rows whose item is in the best twentieth of these.
+    share_j is the share of rows that took item j, among the rows since item j (its first slot) was first taken and 4,096
+    more. It corrects that frequent items are negatives more often (correction = 'logq'); a new item does not count as rare.
+    With `negatives` = n, j is also one of n random items, and rows x share_j + n / items replaces share_j: how often item j
+    is expected among all. The same item in another row is not a negative, nor is another row of the same user, if the first
+    slot of the query is categorical.
+
+    In a share `item_dropout` of updates, an item is learned without its id, from its other slots only, as a new item is
+    scored. Slots of several values are summed over the root of their number. In training, `mae` is the mean loss, which
+    grows with the batch, because larger batches have more negatives; `recall` is the share of rows whose item is in the
+    best twentieth of these.
 
     ML.PREDICT gives predicted_vector of the query and predicted_item of the item, and ML.RECOMMEND ranks items by their
     product.
@@ -98,7 +102,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         OptionError: a named slot is missing, or a slot is in both towers or in neither.
     """
     if layout.offered:
-        message = f"{SUBJECT} takes no rates of clicks: it learns from what was taken alone, and a vector of an item is kept."
+        message = f"{SUBJECT} takes no rates of clicks: it learns only from items taken, and keeps the vectors of items."
         raise OptionError(message, subject=SUBJECT)
     query = places(options.query, layout.slots, SUBJECT._replace(option="query"))
     item = places(options.item, layout.slots, SUBJECT._replace(option="item"))

@@ -54,20 +54,20 @@ class XnnOptions(LongOptions, BoosterOptions):
     )
     continuous: str = option(
         "standardise",
-        "what is seen of continuous slots: values less their running mean, over their deviation; log1p takes logarithms before",
+        "how continuous slots are scaled: values less their running mean, over their deviation; log1p takes logarithms first",
         choices=("standardise", "log1p"),
         facts=(NUMBERS,),
     )
     normalise: str = option(
         "none",
-        "layer_norm: of each example's inputs; batch_norm: of hidden layers, by batches while they learn, by moving averages "
-        "where they score; for several passes",
+        "layer_norm: normalise each example's inputs; batch_norm: normalise hidden layers, by the batch in training and by "
+        "moving averages in scoring; for several passes",
         choices=("none", "layer_norm", BATCH_NORM),
     )
     interaction: str = option(
         "none",
-        "what is added of pairs of slots: bi is the sum of all, an input too; pairs learns a weight for each; products makes "
-        "inputs of them, for a score that depends on which slots agree",
+        "how pairs of slots enter: bi adds the sum over all pairs, and makes it an input; pairs learns a weight "
+        "for each pair; products are inputs, for scores that depend on which slots agree",
         choices=("none", "bi", "pairs", "products"),
     )
     wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
@@ -82,8 +82,9 @@ class XnnOptions(LongOptions, BoosterOptions):
 def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
     """Learn a neural network over a vector per slot: FTRL for weights, AdaGrad for vectors, Adam for layers.
 
-    A feature whose information exceeds `long_information` gets a second vector of `long_dim` elements, from zero on: the
-    dimension of a feature grows with what is known of it. The second vectors are a table that admit(information > x) guards.
+    A feature whose information exceeds `long_information` gets a second vector of `long_dim` elements, which begins at
+    zero: frequent, informative features have more dimensions. The second vectors are a table of their own, to which
+    admit(information > x) admits.
 
     Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
     al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Qu et al., Product-based Neural Networks, ICDM 2016

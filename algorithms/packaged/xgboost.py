@@ -46,7 +46,7 @@ class XgboostOptions:
     )
     columns: float = option(
         0.5,
-        "share of columns that a tree is grown from; lower it where many say the same",
+        "share of columns that a tree is grown from; lower it if many are alike",
         minimum=0,
         open_minimum=True,
         maximum=1,
@@ -55,7 +55,7 @@ class XgboostOptions:
     l2: float = option(10.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
     positive_weight: float = option(
         1.0,
-        "weight of examples whose label is 1, not with squared; raise it where missing one costs more",
+        "weight of examples whose label is 1; raise it if missing one costs more; not with squared",
         minimum=0,
         open_minimum=True,
     )
@@ -76,16 +76,19 @@ class XgboostOptions:
 
 
 def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
-    """Grow trees one after the other, each on what those before leave, by the package xgboost (pip install 'xpsql[xgboost]').
+    """Grow boosted trees by the package xgboost (pip install 'xpsql[xgboost]').
 
-    Categorical slots are xgboost's categories, NULL one of them; continuous slots and elements of vectors are as they are, NULL
-    is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category, its weight the category's number,
-    from 1 on. All rows of the query are kept in memory: in the process that runs the statement, on Spark in the tasks, each of
-    which has some and learns with the others as xgboost.spark does, by sums of histograms; where a slot has more values than
-    bins, these depend a little on who has which rows, as do the rows that `subsample` draws. CONTINUE is a warm start: it adds
-    rounds, on the new data, as trees that are there are not learned again. The metrics of training are of the rows learned
-    from. Of a label with classes each round grows a tree for each class. A note names the slots that `categories`
-    cuts. A version needs the xgboost that grew it, or a newer one.
+    Categorical slots are xgboost's categories, and NULL is one of them. Continuous slots and elements of vectors are taken
+    as they are: NULL is missing, and an infinite value is the largest float. A row of ML.WEIGHTS is a category; its weight
+    is the category's number, from 1 on.
+
+    All rows of the query are kept in memory, in the process that runs the statement. On Spark they are divided over the
+    tasks, which learn together by sums of histograms, as xgboost.spark does. If a slot has more values than bins,
+    histograms depend a little on how rows are divided, and so do the rows that `subsample` draws.
+
+    CONTINUE is a warm start: it adds rounds on the new data, and does not learn existing trees again. The metrics of the
+    training are on the rows learned from. With a label of classes, each round grows a tree for each class. A note names the
+    slots that `categories` cuts. A version needs the xgboost that grew it, or a newer one.
 
     Source: Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
 

@@ -91,7 +91,7 @@ OPTIONS = (
     ),
     click.option("--format", type=click.Choice(list(FORMATS)), default="table", help="How rows are written to stdout."),
     click.option("--resume", is_flag=True, help="Resume interrupted trainings of the same statements."),
-    click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later."),
+    click.option("--trust", is_flag=True, help="Trust and run the source code in models, now and later."),
     click.option("--quiet", is_flag=True, help="Do not show progress."),
     click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors."),
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TITLE, ALONE = "On given rows", "Metrics of the rows that the query returns."
 PAIRED = (
     "The same rows scored by each, and the difference from the first with its interval, of 95 % of 1,000 bootstrap samples of "
-    "rows: where it holds 0, the rows do not tell the two apart."
+    "rows: if it contains 0, these rows do not show which one is better."
 )
 
 

@@ -25,9 +25,9 @@ QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
 @main.command()
 @click.argument("model")
 @click.option("--version", "number", type=click.IntRange(1), help="The version. [default: the one served]")
-@click.option("--data", required=True, metavar="TABLE|QUERY", help="The rows to look at, such as a log of serve.")
-@click.option("--labels", metavar="QUERY", help="Labels by served_request, which --data has too: metrics are measured.")
-@click.option("--fail-when", "condition", metavar="CONDITION", help="The exit code is 3 where it holds: 'drift.max > 0.2'.")
+@click.option("--data", required=True, metavar="TABLE|QUERY", help="The rows to compare, such as a log of serve.")
+@click.option("--labels", metavar="QUERY", help="Labels by served_request, to measure metrics; --data must have that column.")
+@click.option("--fail-when", "condition", metavar="CONDITION", help="Exit with 3 if it is true, such as 'drift.max > 0.2'.")
 @click.option("--textfile", type=click.Path(dir_okay=False, path_type=Path), help="Write gauges for Prometheus there.")
 @session_options
 def monitor(
@@ -39,7 +39,7 @@ def monitor(
     textfile: Path | None,
     **options: Any,
 ) -> None:
-    """Tell what has drifted since MODEL learned."""
+    """Show how far new rows have drifted from those that MODEL learned."""
     chosen, why = chosen_of(options), None
     with failing(condition or "", "", chosen.debug), opened(chosen) as session:
         from ..monitoring.alarm import alarm, condition_of, values_of, write_textfile

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from ..display import drawn_table, more, text_table, values
+from ..display import drawn_table, is_listed, listing_text, more, text_table, values
 
 SHOWN_ROWS = 100
 CHUNK_ROWS = 10_000
@@ -28,6 +28,9 @@ def write_table(table: pa.Table) -> None:
     from rich.console import Console
 
     console = Console()
+    if is_listed(table):
+        click.echo(listing_text(table, console.width))
+        return
     drawn = drawn_table(table, SHOWN_ROWS)
     if console.measure(drawn, options=console.options.update(max_width=sys.maxsize)).maximum > console.width:
         click.echo(f"\n{text_table(table, SHOWN_ROWS)}\n")

@@ -172,7 +172,7 @@ def of_predictions(shown: Sequence[Trained]) -> Iterator[Chart]:
     text = "Mean label by mean prediction, in parts of equal size, with intervals of 95 %."
     yield "Calibration", text, lines([even, *calibrated], "mean prediction", "mean label", (0, top))
     if histogram:
-        text = "How many examples have a prediction, per unit of it, as parts of equal size tell."
+        text = "How many examples have a prediction, per unit of it, estimated from parts of equal size."
         yield "Predictions", text, lines(histogram, "prediction", "density")
 
 
@@ -209,7 +209,7 @@ def of_drift(session: Session, shown: Sequence[Trained]) -> Iterator[Chart]:
                 Bars("divergence", [drift.js for drift in found], texts, one.color),
                 Bars("by chance", [drift.noise for drift in found], texts, (one.color + 1) % 4),
             ]
-            text = f"How far the rows that {one.name} learned are from those of v{parent}, and what chance alone gives."
+            text = f"How far the rows that {one.name} learned are from those of v{parent}, and how far they would be by chance."
             yield titled("Drift of rows", one, shown), text, bars([drift.slot for drift in found], groups, "divergence")
 
 

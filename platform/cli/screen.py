@@ -12,7 +12,7 @@ import pyarrow as pa
 from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name
 
-from ..display import cells, drawn_table, more, one_line, width_of
+from ..display import cells, drawn_table, is_listed, listing_text, more, one_line, width_of
 from ..sql.statements import STATEMENTS
 from ..training.clauses import CLAUSES
 
@@ -43,6 +43,8 @@ def fitted(table: pa.Table, width: int) -> str:
     """Return the first rows, drawn, with the columns that fit a width, and what is left out."""
     from rich.console import Console
 
+    if is_listed(table):
+        return listing_text(table, max(width, 20))
     part, hidden = elided(table.slice(0, MOST_ROWS), width)
     console = Console(width=max(width, 20), color_system=None)  # not every pager knows styles
     with console.capture() as captured:

@@ -83,13 +83,11 @@ class ServeOptions(NamedTuple):
     "histories",
     metavar="COLUMN=NAME.VALUE",
     multiple=True,
-    help="Fill a column that requests of JSON lack from a history (CREATE HISTORY); repeatable.",
+    help="Fill a column that JSON requests lack from a history (CREATE HISTORY); repeatable.",
 )
-@click.option("--signed-by", metavar="FILE", help="Serve versions alone that xpsql sign has signed for this public key.")
-@click.option(
-    "--fp16", "half", is_flag=True, help="Hold 16 bits a float: half the memory, and predictions that differ a little."
-)
-@click.option("--trust", is_flag=True, help="Run the source text that models carry, now and later.")
+@click.option("--signed-by", metavar="FILE", help="Serve only versions that xpsql sign has signed for this public key.")
+@click.option("--fp16", "half", is_flag=True, help="Keep floats in 16 bits: half the memory, slightly different predictions.")
+@click.option("--trust", is_flag=True, help="Trust and run the source code in models, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
 def serve(debug: bool, **given: Any) -> None:
     """Answer requests for predictions of models by HTTP."""
@@ -105,7 +103,7 @@ def serve_models(given: ServeOptions) -> None:
     policy = None if given.explore is None else exploring(given.explore, given.log_requests)
     token = token_of(given.token_file)
     if given.host not in LOCAL and token is None:
-        say(f"Everybody who reaches {given.host}:{given.port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
+        say(f"Anybody who reaches {given.host}:{given.port} can ask: there is no token. --token-file or ${TOKEN} sets one.")
     skip_pandas()
 
     from ...warehouse.catalog import Catalog
@@ -163,9 +161,7 @@ def exploring(text: str, log_requests: str | None) -> Policy:
     from ..decisions.policies import Policy
 
     if log_requests is None:
-        raise click.UsageError(
-            "--explore needs --log-requests: what was chosen by chance tells nothing where it is not logged."
-        )
+        raise click.UsageError("--explore needs --log-requests: a choice by chance is of no use unless it is logged.")
     policy = Policy.of(text)
     if not policy.explores:
         raise StatementError("--explore needs a policy that may choose every candidate: 'epsilon(0.05)' or 'softmax(0.2)'.")

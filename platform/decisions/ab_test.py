@@ -135,14 +135,14 @@ class Experiment:
         """
         moments = self._moments()
         if self._control not in moments:
-            raise DataError(f"CONTROL names {self._control!r}, which is no arm. There are {', '.join(map(repr, moments))}.")
+            raise DataError(f"CONTROL names {self._control!r}, which is not an arm. There are {', '.join(map(repr, moments))}.")
         arms = {name: Arm.of(one) for name, one in moments.items()}
         srm = mismatch([arm.units for arm in arms.values()], self._planned(list(arms)))
         if srm < MISMATCH:
             said = ", ".join(f"{name} {arm.units:,}" for name, arm in arms.items())
             reporter.note(
-                f"The arms do not have the sizes that were planned ({said}; p = {srm:.2g}): units were lost or added in one of "
-                "them, and no difference below can be believed before it is known why."
+                f"The arms do not have the sizes that were planned ({said}; p = {srm:.2g}): units were lost or added "
+                "in one of them. Do not trust any difference below until you know why."
             )
         reporter.note(PEEKING)
         rows = compared(arms, self._control)
@@ -173,7 +173,7 @@ class Experiment:
                 row |= {"x": 0.0, "xx": 0.0, "xy": 0.0, "xd": 0.0}
             values = {key: float(row[key]) for key in (*"ydx", *PAIRS)}
             if not all(map(math.isfinite, values.values())) or values["d"] == 0:
-                raise DataError(f"Arm {name!r} has a metric or covariate that is no finite number, or a denominator of 0.")
+                raise DataError(f"Arm {name!r} has a metric or covariate that is not a finite number, or a denominator of 0.")
             arms[name] = ArmMoments(units=row["units"], **values)
         return arms
 

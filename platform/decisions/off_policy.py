@@ -128,7 +128,7 @@ class OffPolicy:
             found = estimates(decided, self._clip, candidates.groups, SEED)
         else:
             reporter.note(
-                f"The weights of {len(weight):,} requests tell as much as {effective:.0f} rows, and {ENOUGH} at least are "
+                f"The weights of {len(weight):,} requests are worth as much as {effective:.0f} rows, and {ENOUGH} at least are "
                 "needed for an estimate: log more requests, explore more, or judge a policy that is nearer to the one that "
                 "decided."
             )

@@ -108,7 +108,7 @@ def check_partition(statement: Insert, partitioned_by: Sequence[str]) -> None:
         raise StatementError(f"{name.name} is partitioned by {', '.join(partitioned_by)}; PARTITION has {came}.", name.position)
     free = [column not in statement.fixed for column in by]
     if free != sorted(free):
-        raise StatementError("Columns with a value stand before those without one in PARTITION.", name.position)
+        raise StatementError("In PARTITION, columns with a value come before those without one.", name.position)
 
 
 def fixed_values(statement: Insert, table: pa.Schema, run: Callable[[str], pa.Table]) -> dict[str, pa.Scalar[pa.DataType]]:

@@ -274,7 +274,7 @@ def require_known(column: pa.ChunkedArray, numbers: NDArray[np.float32], columns
         came, (label,) = "NULL" if value is None else repr(value), columns.labels
         remedy = "" if value is None else ", or TRAIN a model on rows of all classes"
         raise DataError(
-            f"LABEL {label} must be one of the classes that the model knows, {columns.classes.text}; {where(row)} has {came}. "
+            f"LABEL {label} must be one of the model's classes, {columns.classes.text}; {where(row)} has {came}. "
             f"Filter such rows out in the query{remedy}."
         )
 

@@ -127,7 +127,7 @@ def check_schema(log: pa.Schema, items: pa.Schema) -> None:
     for field, where in ((first, "ITEMS"), (taken, "the query")):
         if not is_category(field.type):
             raise StatementError(
-                f"{field.name} tells items apart, and is {spark_type(field.type)} in {where}; it must be a text, a whole "
+                f"{field.name} identifies items, and is {spark_type(field.type)} in {where}; it must be a text, a whole "
                 "number, a date or a boolean. Use CAST.",
                 subject=ITEMS,
             )
@@ -155,8 +155,8 @@ def check_items(items: pa.Table) -> None:
     twice = counts.filter(pc.greater(counts.field(1), 1))
     if len(twice):
         raise StatementError(
-            f"ITEMS has the item {twice[0]['values'].as_py()!r} {twice[0]['counts']} times. Its first column, {first}, tells "
-            "items apart: SELECT DISTINCT, or one row of each.",
+            f"ITEMS has the item {twice[0]['values'].as_py()!r} {twice[0]['counts']} times. Its first column, "
+            "{first}, identifies items: SELECT DISTINCT, or one row of each.",
             subject=ITEMS,
         )
 
@@ -168,7 +168,7 @@ def write_items(items: pa.Table, folder: Path) -> ItemFile:
         StatementError: there are none, one is NULL or there twice.
     """
     if not items.num_rows:
-        raise StatementError("ITEMS returns no rows; there is no item to learn of.", subject=ITEMS)
+        raise StatementError("ITEMS returns no rows; there is no item to learn.", subject=ITEMS)
     check_items(items)
     path = folder / NAME
     with creating(path), pa.OSFile(str(path), "wb") as sink:

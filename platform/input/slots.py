@@ -185,8 +185,9 @@ def continued_labels(labels: tuple[str, ...], parent: Manifest) -> tuple[str, ..
     if [label.lower() for label in labels] != [label.lower() for label in parent.roles.labels]:
         before = ", ".join(parent.roles.labels)
         raise StatementError(
-            f"{LABEL} names {', '.join(labels)} and was {before} in version {parent.version}, whose weights go on. "
-            f"Write LABEL {before}; SELECT a column that has another name now AS the old one; or TRAIN a new model.",
+            f"{LABEL} names {', '.join(labels)} and was {before} in version {parent.version}, whose weights "
+            f"are continued. Write LABEL {before}; SELECT a column that has another name now AS the old one; or "
+            "TRAIN a new model.",
             subject=LABEL,
         )
     return parent.roles.labels

@@ -108,7 +108,7 @@ def reason(manifest: Manifest) -> str | None:
     if manifest.status != "held":
         return manifest.error
     why = manifest.error or "its condition of RELEASE was false"
-    return f"{why}; CONTINUE goes on without what it learned, but FROM VERSION {manifest.version} or after its promotion"
+    return f"{why}; CONTINUE starts without what it learned, but FROM VERSION {manifest.version} or after its promotion"
 
 
 def residents_table(models: Models, name: str | None) -> pa.Table:

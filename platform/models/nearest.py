@@ -63,7 +63,7 @@ def nearest_to_rows(version: Version, name: str, rows: pa.Table, k: Any) -> pa.T
     """
     near = Nearest(version, name, k)
     if clash := [column for column in rows.column_names if column.lower() in SCHEMA.names]:
-        raise StatementError(f"The result would have two columns {clash[0]}; rename that of the query with AS.")
+        raise StatementError(f"The result would have two columns {clash[0]}; rename the query's column with AS.")
     own = column_of(near.slot, rows.schema.field(0), rows.column(0).combine_chunks())
     found = near.of(keys_of(own, near.slot).view(np.int64))
     columns = rows.take(found.owners)

@@ -94,7 +94,7 @@ def _check_keys(engine: Engine, view: str, key: str, side: str) -> None:
         value, times = twice["value"][0].as_py(), twice["times"][0].as_py()
         problem = "which is NULL" if value is None else f"{value!r} {times} times"
         raise StatementError(
-            f"VECTORS OF {side} has a {key} {problem}. Its first column tells rows apart: SELECT DISTINCT, or "
+            f"VECTORS OF {side} has a {key} {problem}. Its first column identifies rows: SELECT DISTINCT, or "
             f"WHERE {key} IS NOT NULL."
         )
 

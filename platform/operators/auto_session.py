@@ -31,7 +31,7 @@ class AutoSessionOptions:
     mid: str = option("200 examples", "half-life of the middle horizon")
     long: str = option("2000 examples", "half-life of the long horizon")
     prior: float = option(20.0, "examples that the next longer horizon counts for in a rate", minimum=0.1, maximum=1e9)
-    slots: tuple[str, ...] = option((), "the slots whose rates are offered; all where none is named")
+    slots: tuple[str, ...] = option((), "the slots whose rates are inputs; by default all")
 
 
 def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:

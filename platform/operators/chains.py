@@ -107,7 +107,7 @@ def check_order(operators: tuple[Operator, ...]) -> None:
         )
     early = next((o.name for o in operators[:-1] if o.optimizer), None)
     if early is not None:
-        raise ValueError(f"a chain of operators has one optimizer, at its end; {early} stands before the end of: {names}.")
+        raise ValueError(f"a chain of operators has one optimizer, at its end; {early} comes before the end of: {names}.")
 
 
 def joined_columns(operators: tuple[Operator, ...]) -> dict[str, Column]:

@@ -29,16 +29,16 @@ class DecayOptions:
 
 
 def decay(options: DecayOptions, table: TableSpec) -> Operator:
-    """Forget: multiply w, z, n by a factor after each update, or halve them per half_life of TIME.
+    """Forget old data: multiply w, z, n by a factor after each update, or halve them per half_life of TIME.
 
-    w is the weight whatever the optimizer keeps. With ftrl, decaying w moves z so that the derived weight is the decayed
-    one, at the (decayed) n; where w is decayed, z's factor has no effect of its own unless w is 0. Decaying z forgets
-    gradients (weights shrink, and L1 zeroes some); decaying n makes learning rates, and so weights at the same z, grow again.
+    w is the weight, whatever the optimizer keeps. With ftrl, decaying w moves z so that the derived weight is the decayed
+    one, at the (decayed) n. If w is decayed, z's factor has an effect only where w is 0. Decaying z forgets gradients:
+    weights shrink, and L1 sets some to zero. Decaying n raises learning rates, and so weights at the same z.
 
-    half_life: by 2^(-age / half_life), where age is the TIME passed since the row's last update. Applied when a row is read,
-    by a pull or a push, and stored by the push: exact however often and by whom the row was read between.
+    half_life: multiply by 2^(-age / half_life), where age is the TIME since the row's last update. It is applied when a row
+    is read, by a pull or a push, and stored by the push, so the result does not depend on how often a row is read.
 
-    The w of dense parameters decays, too, by both; they have neither z nor n.
+    The w of dense parameters decays, too, by both. They have neither z nor n.
 
     Source: exponential forgetting as in Gama et al., "A Survey on Concept Drift Adaptation", ACM Computing Surveys 2014,
     section 3.1.

@@ -20,9 +20,9 @@ class DelayCompensationOptions:
 def delay_compensation(options: DelayCompensationOptions, table: TableSpec) -> Operator:
     """Correct a gradient g for what happened to the weights since they were pulled: g <- g + lambda g^2 (w - w_pulled).
 
-    It estimates the gradient at today's weights by a Taylor expansion, in which g^2 stands for the curvature: an answer to
-    staleness that keeps the gradient's size, where staleness_discount takes it away. The pulled weights travel with the
-    gradients, so a push of such a table, or of dense parameters, is twice as large. Without staleness nothing changes.
+    It estimates the gradient at the current weights by a Taylor expansion in which g^2 approximates the curvature. It keeps
+    the size of a stale gradient, while staleness_discount reduces it. The pulled weights are sent with the gradients, so a
+    push of such a table, or of dense parameters, is twice as large. Without staleness nothing changes.
 
     Source: Zheng et al., "Asynchronous Stochastic Gradient Descent with Delay Compensation", ICML 2017, equation 10 (with a
     constant lambda, 0.04 in its experiments).

@@ -25,7 +25,7 @@ class FtrlOptions:
     l2: float = option(0.0, "strength of L2", minimum=0)
     power: float = option(
         0.5,
-        "of the sum of squared gradients that the learning rate is divided by, in eighths; above 0.5 features settle sooner",
+        "power of the sum of squared gradients that divides the learning rate, in eighths; above 0.5, features settle sooner",
         minimum=0.125,
         maximum=1,
     )

@@ -28,13 +28,13 @@ class SafetyOptions:
 def safety(options: SafetyOptions, table: TableSpec) -> Operator:
     """Keep gradients, updates and weights within limits, and NaN and infinity out of the rows.
 
-    `clip` brings the element that is beyond a limit back to it, `skip` leaves the whole row as it was before the push,
-    `fail` ends the training with an error that names slot and key. A row whose gradient or new values hold NaN or infinity
-    is left as it was in `clip` as well, limits or none. Counted per push: `violations`, rows beyond a limit or not finite;
-    `refused`, how many of them were left as they were.
+    `clip` sets an element beyond a limit to the limit. `skip` leaves the whole row as it was before the push. `fail` ends
+    the training with an error that names slot and key. A row whose gradient or new values contain NaN or infinity is left
+    as it was, with `clip` as well, whether there are limits or not. Each push counts `violations`, rows beyond a limit or
+    not finite, and `refused`, those of them that were left as they were.
 
-    Its place in the chain says which gradient is limited (before or after averaging). The first operator of a chain has
-    the last word on weights: `decay` and `regularize` act on a row that is refused, too, where they stand before `safety`.
+    Its place in the chain decides which gradient is limited (before or after averaging). The first operator of a chain acts
+    last on weights: `decay` and `regularize` change a refused row, too, if they come before `safety`.
 
     Of dense parameters each line is a row: of a kernel the weights of one input, of a bias all. `owlqn`, which has no updates,
     seeks its weights within max_weight, and takes nothing else.
@@ -69,9 +69,9 @@ def safety(options: SafetyOptions, table: TableSpec) -> Operator:
 def whole(options: SafetyOptions) -> Whole | str:
     """Return what it means where there are no updates: the limit of weights."""
     if options.max_gradient is not None or options.max_update is not None or options.on_violation != "clip":
-        return "limits gradients and updates, which come batch by batch; max_weight alone has a meaning"
+        return "limits gradients and updates, which exist only batch by batch; only max_weight has an effect"
     if options.max_weight is None:
-        return "keeps NaN out of updates, which come batch by batch; max_weight alone has a meaning"
+        return "keeps NaN out of updates, which exist only batch by batch; only max_weight has an effect"
     return Whole(most=options.max_weight)
 
 

@@ -17,7 +17,7 @@ from .base import Context, Operator, Rows, TableSpec
 class StalenessDiscountOptions:
     """Options of staleness_discount."""
 
-    mode: str = option("inverse", "the discount's form", choices=("inverse", "exponential", "threshold", "polynomial"))
+    mode: str = option("inverse", "form of the discount", choices=("inverse", "exponential", "threshold", "polynomial"))
     rate: float = option(0.1, "discount per update missed", minimum=0, needs=(when("mode", "inverse", "exponential"),))
     limit: int = option(
         16, "staleness above which a gradient is dropped", minimum=0, maximum=2**31 - 1, needs=(when("mode", "threshold"),)

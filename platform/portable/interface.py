@@ -83,11 +83,13 @@ class Interface:
         changing = [augment for augment in algorithm.learns.augment if augment.scores]
         if columns.pairs:
             raise ModelError(
-                "The model makes pairs of items beside its slots, which exports for other programs do not have. Serve it by "
-                "xpsql serve, or export its weights, FORMAT parquet."
+                "The model makes pairs of items in addition to its slots, which exports for other programs do not have. "
+                "Serve it by xpsql serve, or export its weights, FORMAT parquet."
             )
         if len(changing) > 1 or not all(isinstance(augment, Pairs) for augment in changing):
-            raise ModelError("The algorithm changes rows before it scores them, which exports for other programs do not know.")
+            raise ModelError(
+                "The algorithm changes rows before it scores them, which exports for other programs do not support."
+            )
         self.pairs = next(iter(pairs_of(algorithm.learns)), None)
         self.columns = columns
         layouts = (slots for _, records in columns.layout.blocks for slots in records)

@@ -110,8 +110,8 @@ def check(version: Version, models: Models) -> None:
             models.find(manifest.model, manifest.parent)
         except ModelError as error:
             raise ModelError(
-                f"{name} goes on from version {manifest.parent}, which is gone: keep ancestors as long as you want to make a "
-                "version again."
+                f"{name} continues version {manifest.parent}, which no longer exists: keep ancestors as long as you want to "
+                "make a version again."
             ) from error
 
 
@@ -151,7 +151,7 @@ def sources(manifest: Manifest, plan: Plan, engine: Engine) -> Iterator[Compared
 
 def described(source: SourceEntry) -> str:
     """Return what tells a source from another of its name."""
-    return source.digest or source.snapshot or "known by name alone"
+    return source.digest or source.snapshot or "known only by name"
 
 
 def environments(manifest: Manifest) -> Iterator[Compared]:

@@ -105,11 +105,11 @@ def checked(version: Version, public: PublicKey, text: bytes, lines: list[str]) 
     from cryptography.exceptions import InvalidSignature
 
     if len(lines) != 4 or not lines[0].startswith(UNTRUSTED) or not lines[2].startswith(TRUSTED):
-        raise refused(version, "its signature is no file of minisign")
+        raise refused(version, "its signature is not a minisign file")
     signed, whole = decoded(version, lines[1]), decoded(version, lines[3])
     head = len(PREHASHED) + ID_BYTES
     if len(signed) != head + SIGNATURE_BYTES or len(whole) != SIGNATURE_BYTES or signed[:2] not in (PREHASHED, PLAIN):
-        raise refused(version, "its signature is no file of minisign")
+        raise refused(version, "its signature is not a minisign file")
     if not hmac.compare_digest(signed[2:head], public.identity):
         raise refused(version, "it was signed by another key")
     comment = lines[2].removeprefix(TRUSTED)
@@ -212,4 +212,4 @@ def decoded(version: Version, line: str) -> bytes:
     try:
         return base64.b64decode(line, validate=True)
     except (ValueError, binascii.Error) as error:
-        raise refused(version, "its signature is no file of minisign") from error
+        raise refused(version, "its signature is not a minisign file") from error

@@ -14,7 +14,7 @@ MOST_DELAY_SECONDS = 0.25
 LOOK_SECONDS = 0.1
 SWEEP_SECONDS = 10.0
 MEBIBYTE = 1 << 20
-ADVICE = "Use more shards, let rows be admitted or expire (OPERATORS), or grant more memory (spark.executor.memoryOverhead)."
+ADVICE = "Use more shards, limit rows by the operators admit or expire, or grant more memory (spark.executor.memoryOverhead)."
 
 
 class Pressure:

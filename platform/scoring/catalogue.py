@@ -79,7 +79,7 @@ def check_sides(
         ("the item", item_slots, theirs, "ITEMS", "the query"),
     ):
         if missing := [name for name in columns_of_slots(columns, slots) if name not in there]:
-            raise StatementError(f"The model knows {missing[0]} of {side}; return it by {where}, in place of {other}.")
+            raise StatementError(f"The model learned {missing[0]} of {side}; return it by {where}, in place of {other}.")
 
 
 def had_columns(

@@ -116,7 +116,7 @@ class Evaluation:
         if not {*manifest.splits}.isdisjoint(self._found.splits()):
             reporter.note(
                 f"Version {manifest.version} has learned rows of these files, at last those that VALIDATE held out (held_out = "
-                f"'{manifest.learned.held_out}'): of new rows it knows less. What they said before is in SHOW VERSIONS."
+                f"'{manifest.learned.held_out}'): it predicts new rows worse. Their metrics from before are in SHOW VERSIONS."
             )
 
     @property

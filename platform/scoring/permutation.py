@@ -52,8 +52,8 @@ def check_measured(version: Version) -> None:
     """
     if not version.manifest.roles.labels:
         raise StatementError(
-            f"ML.FEATURE_IMPORTANCE measures predictions of a label, and {version.manifest.model} has none. Leave the data out "
-            "to see what its weights tell."
+            f"ML.FEATURE_IMPORTANCE measures predictions of a label, and {version.manifest.model} has none. Leave the "
+            "data out to see its weights."
         )
 
 

@@ -35,7 +35,7 @@ class Recommendation:
         names = [name.lower() for name in self.schema.names]
         clash = sorted({name for name in names if names.count(name) > 1})
         if clash:
-            raise StatementError(f"The result would have two columns {', '.join(clash)}; rename that of the query with AS.")
+            raise StatementError(f"The result would have two columns {', '.join(clash)}; rename the query's column with AS.")
 
     def write(self, folder: Path, reporter: Reporter) -> list[Path]:
         """Find the best items and write them, each row's in order of rank, rows in the order of the query."""

@@ -23,7 +23,7 @@ def column_type(slot: Slot) -> pa.DataType:
     """
     kind = type_of(slot.type)
     if kind is None:
-        raise ModelError(f"The column {slot.name} of the model has the type {slot.type!r}, which this xpsql does not know.")
+        raise ModelError(f"The column {slot.name} of the model has the type {slot.type!r}, which this xpsql does not support.")
     if kind_named(slot.kind).features and pa.types.is_decimal(kind):
         return pa.uint64()  # what SQL calls decimal(20,0)
     return kind

@@ -43,14 +43,14 @@ def chosen(asked: Any, policy: Policy | None, loaded: Loaded, predictions: Mappi
     if asked["choose"] is False:
         return None
     if asked["choose"] is not True or "candidates" not in asked:
-        raise RequestError(400, 'Expected "choose": true beside candidates, of which one is chosen.')
+        raise RequestError(400, 'Expected "choose": true together with candidates, one of which is chosen.')
     if policy is None:
         raise RequestError(400, "This service does not choose. Start it with --explore and a policy, such as 'epsilon(0.05)'.")
     if not loaded.columns.labels or loaded.columns.classes is not None:
         raise RequestError(400, f"Candidates are chosen by one score, and {loaded.model} has none, or one for each class.")
     scores = scores_of(next(iter(predictions.values())).to_numpy().astype(np.float64), loaded.probabilities)
     if not len(scores) or np.isnan(scores).any():
-        raise RequestError(400, "Nothing can be chosen: there are no candidates, or a prediction is no number.")
+        raise RequestError(400, "Nothing can be chosen: there are no candidates, or a prediction is not a number.")
     propensities, request = policy.propensities(scores, ALL), id_of(asked)
     return Choice(request, drawn(propensities, request, loaded.number), propensities)
 

@@ -19,7 +19,7 @@ def check_framing(version: str, method: str, headers: Mapping[str, str]) -> None
     if version not in ("1.1", "1.0"):
         raise RequestError(400, f"This service speaks HTTP/1.1; the request says HTTP/{version}.")
     if method == "CONNECT":
-        raise RequestError(405, "This service is no proxy: it answers GET and POST, not CONNECT.")
+        raise RequestError(405, "This service is not a proxy: it answers GET and POST, not CONNECT.")
     host = headers.get("host")
     if host is None:
         if version == "1.1":

@@ -22,7 +22,7 @@ def inputs_of(features: Sequence[Input], transform: Transform | None) -> tuple[I
         features: the columns that are scored.
 
     Raises:
-        ModelError: the manifest has a type that this xpsql does not know.
+        ModelError: the manifest has a type that this xpsql does not support.
     """
     if transform is None:
         return tuple(features)
@@ -34,7 +34,7 @@ def inputs_of(features: Sequence[Input], transform: Transform | None) -> tuple[I
             continue
         kind = type_of(transform.types[name])
         if kind is None:
-            raise ModelError(f"TRANSFORM reads {name}, whose type {transform.types[name]!r} this xpsql does not know.")
+            raise ModelError(f"TRANSFORM reads {name}, whose type {transform.types[name]!r} this xpsql does not support.")
         found.append(Input(name, None, kind))
     return tuple(found)
 

@@ -83,7 +83,7 @@ def schema_of(plan: Plan, query: Passage, context: StatementContext) -> pa.Schem
     with taken(plan.stream, None, context.engine, context.models.warehouse, plan.settings) as (stream, segment):
         if segment is None:
             raise StatementError(
-                f"Nothing to learn has come in {stream.name} so far. Train once there is.", query.restated(None)
+                f"Nothing to learn has arrived in {stream.name} yet. Train once something has.", query.restated(None)
             )
         return segment.scan.schema
 

@@ -25,7 +25,7 @@ SET_OPERATORS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
 TAIL = ("ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET")
 REFUSED = ("DISTINCT", "GROUP", "HAVING", "QUALIFY")
 AFTER_JOIN = ("WHERE", "WINDOW", "JOIN", "LATERAL", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI")
-PLACE = "HISTORY stands among the columns of SELECT ... FROM. Give it a name in a subquery, and use the name."
+PLACE = "HISTORY must be among the columns of SELECT ... FROM. Give it a name in a subquery, and use the name."
 
 
 def holds_history(passage: Passage) -> bool:
@@ -143,7 +143,7 @@ class Selected:
             if depth or self.tokens[index].kind != "word" or before in (".", "IS", "NOT", "AS") or before == "DISTINCT":
                 continue
             if word in REFUSED and (source < end or index == first + 1):
-                raise self._error(f"HISTORY and {word} are not of one SELECT. Put one of them into a subquery.", index)
+                raise self._error(f"HISTORY and {word} cannot be in one SELECT. Put one of them into a subquery.", index)
             if word == "FROM" and source == end:
                 source = index
             elif word in TAIL and source < end:
@@ -174,7 +174,7 @@ class Selected:
             self.inner.append(text)
             return
         if isinstance(tree, exp.Aliases):
-            raise StatementError("A column beside HISTORY has one name. Put it into a subquery.")
+            raise StatementError("A column next to HISTORY has one name. Put it into a subquery.")
         core = tree.this if isinstance(tree, exp.Alias) else tree
         name = tree.alias or (core.name if isinstance(core, exp.Column) else pretty(core, ()))
         while name in self.outer:

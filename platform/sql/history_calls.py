@@ -90,7 +90,7 @@ class Reader(NamedTuple):
         wanted = sql(value) if condition is None else f"CASE WHEN {sql(condition)} THEN {sql(value)} END"
         if self.joined is not None:
             if over is not None:
-                raise StatementError("Beside HISTORY JOIN a HISTORY is of the relation joined. Leave OVER out.")
+                raise StatementError("With HISTORY JOIN, HISTORY reads the joined relation. Leave OVER out.")
             return Lookup(self.carried(self.joined.row), self.joined.relation, self.joined.event, wanted, (), keep, within)
         assert over is not None  # there is no join
         row = self.carried(side_of(over))

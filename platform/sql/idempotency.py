@@ -75,7 +75,7 @@ def missing(model: str, held: Version, streams: bool) -> str:
     manifest, name = held.manifest, own_name(held)
     said = f" of {name!r}" if name is not None else ""
     what = f"Version {held.number} of {model} is held, so the {manifest.learned.examples:,} examples{said} that it learned, "
-    what += f"and its {manifest.learned.rows:,} features, are in no version that this goes on from"
+    what += f"and its {manifest.learned.rows:,} features, are in no version that this one continues"
     if streams and manifest.stream.name is not None:
         return f"{what}: the rows of the stream come again, and are learned."
     once = f" WITH (once = {name!r})" if name is not None else ""
@@ -94,10 +94,10 @@ def parent_to_replace(models: Catalog, newest: Version, name: str) -> Version:
     model, version = newest.manifest.model, learner(models, newest, name)
     if version.number != newest.number:
         raise StatementError(
-            f"Version {version.number} of {model} learned {name!r}, and version {newest.number} goes on from it: only the "
+            f"Version {version.number} of {model} learned {name!r}, and version {newest.number} continues it: only the "
             f"newest can be replaced. CONTINUE MODEL {model} FROM VERSION {version.manifest.parent or version.number} learns "
             "it and what came after it anew."
         )
     if version.manifest.parent is None:
-        raise StatementError(f"Version {version.number} of {model} goes on from none: use TRAIN OR REPLACE MODEL.")
+        raise StatementError(f"Version {version.number} of {model} continues no version: use TRAIN OR REPLACE MODEL.")
     return models.version(model, version.manifest.parent)

@@ -47,7 +47,7 @@ def kept(manifest: Manifest) -> Iterator[AnyClause]:
         clause = CLAUSES.find(word)
         if clause is None:
             raise NewerFormatError(
-                f"The manifest of {manifest.model} v{manifest.version} has the clause {word}, which this xpsql does not know. "
-                "Install a newer xpsql."
+                f"The manifest of {manifest.model} v{manifest.version} has the clause {word}, which this xpsql does not "
+                "support. Install a newer xpsql."
             )
         yield clause

@@ -139,7 +139,7 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
 INSTEAD = {
     "SUMMARIZE": "There is no SUMMARIZE. DESCRIBE t lists columns and their types; SELECT count(x), min(x), avg(x), max(x), "
     "approx_count_distinct(x) FROM t measures one.",
-    "EXPLAIN": "EXPLAIN tells what a training would do and take: EXPLAIN TRAIN MODEL ... or EXPLAIN CONTINUE MODEL .... "
+    "EXPLAIN": "EXPLAIN shows what a training would take: EXPLAIN TRAIN MODEL ... or EXPLAIN CONTINUE MODEL .... "
     "DESCRIBE SELECT ... lists the columns of a query.",
 }
 """What to write for the statements of other systems, by their first word."""

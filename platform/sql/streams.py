@@ -57,7 +57,7 @@ def read_query(cursor: Cursor) -> Query:
     for token, *after in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
         depth += level(token)
         if not depth and token.text.upper() == "WITH" and [after[0].text, after[2].text] == ["(", "="]:
-            raise StatementError("WITH (...) stands before AS query.", passage.position(token.start, token.text))
+            raise StatementError("WITH (...) must come before AS query.", passage.position(token.start, token.text))
     return Query.of(passage)
 
 
@@ -153,12 +153,12 @@ def check_published(stream: Streamed | None, settings: Settings, given: Clauses)
     apart = settings.sync != "asp" and settings.workers not in (None, 1)
     for wrong, why in (
         (stream is None, "needs a query that reads FROM STREAM"),
-        (settings.until is not None, "goes on until STOP MODEL, and WITH until ends where the stream does: leave out one"),
+        (settings.until is not None, "runs until STOP MODEL, and WITH until ends where the stream does: leave out one"),
         ((settings.passes or 1) > 1, "reads what arrives once: leave out WITH passes"),
         (settings.delay is not None, "joins nothing: leave out WITH delay, and run a job by the minute"),
-        (settings.once is not None, "knows by its position what it has learned: leave out WITH once"),
+        (settings.once is not None, "keeps its position in the stream, so nothing is learned twice: leave out WITH once"),
         ("VALIDATE" in given, "holds out no rows: leave out VALIDATE, and judge the windows of EVALUATE"),
-        (apart, "lets workers learn at their own pace: leave out WITH sync"),
+        (apart, "has workers that learn at their own pace: leave out WITH sync"),
     ):
         if wrong:
             raise StatementError(f"PUBLISH EVERY {why}.", given["PUBLISH"].position)

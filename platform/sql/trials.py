@@ -48,7 +48,7 @@ def check_tuned(given: Clauses, continues: bool) -> None:
         StatementError: says what to do.
     """
     if continues and "TUNE" in given:
-        message = "CONTINUE goes on with the options of its version. Leave TUNE out, or TRAIN a new model."
+        message = "CONTINUE keeps the options of its version. Leave TUNE out, or TRAIN a new model."
         raise StatementError(message, given["TUNE"].position)
     using = tried(given["USING"].value) if "USING" in given else {}
     for part in given["OPERATORS"].value if "OPERATORS" in given else ():

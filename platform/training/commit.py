@@ -162,8 +162,10 @@ def told_of(rest: LearnedRest | None) -> str | None:
     """Say that rows held out were learned; None where they were not."""
     if rest is None:
         return None
-    what = "All rows were learned anew" if rest.how == ALL else "The rows held out were learned, too, in one pass"
-    return f"{what}, after they had judged ({HELD_OUT} = '{rest.how}'): the version's metrics are those before."
+    what = (
+        "All rows were learned anew at the end" if rest.how == ALL else "The rows held out were learned at the end, in one pass"
+    )
+    return f"{what} ({HELD_OUT} = '{rest.how}'). The version's metrics are from before."
 
 
 def held_back(model: str, number: int, failing: str) -> str:
@@ -174,8 +176,8 @@ def held_back(model: str, number: int, failing: str) -> str:
 def by_hand(model: str, number: int) -> str:
     """Return how to serve a held version nevertheless."""
     return (
-        f"promote it by hand with ALTER MODEL {model} PROMOTE VERSION {number}: later versions go on from it then, until "
-        "PROMOTE LAST"
+        f"promote it by hand with ALTER MODEL {model} PROMOTE VERSION {number}: later versions then continue it, "
+        "until PROMOTE LAST"
     )
 
 

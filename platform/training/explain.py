@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ...warehouse.files import VersionFiles
 from ..cores import cores
+from ..display import listed, plural, size_text
 from ..engines.base import Engine, Scan, Staged
 from ..errors import StatementError
 from ..input.columns import Columns
@@ -18,6 +19,7 @@ from ..input.encoder import Encoder
 from ..input.hold_out import HeldOut
 from ..input.streams.base import StreamQuery
 from ..ps.compiled.table_programs import Programs
+from ..ps.dense import size
 from .clauses.evaluate import EVALUATE
 from .clauses.validate import VALIDATE, Validate
 from .clauses.weight import WEIGHT
@@ -29,10 +31,11 @@ from .metrics.remarks import SlotCounts, remarks, seen_at_first
 from .metrics.windows import Schedule, without_windows
 from .parallelism import Places, passes_of
 from .plan import ALL, NONE, REST, Plan
-from .planning.targets import cost_of, planned, rows_of, targeted
+from .planning.targets import cost_of, duration, planned, rows_of, targeted
 from .preparation.base import Mode, Preparation
 from .preparation.stages import checked, prepared
 from .prepared import Prepared
+from .recipe import Recipe
 from .segment import taken
 
 if TYPE_CHECKING:
@@ -40,7 +43,9 @@ if TYPE_CHECKING:
     from ...warehouse.models import Models
     from ...warehouse.version import Version
 
+Rows = list[tuple[str, str]]
 CHECKPOINT_BYTES_PER_SECOND = 500e6
+UNKNOWN = "known once the query has run"
 JUDGED = "the beginning of the input"
 SAMPLED = "about: by the share that filters leave of a sample"
 BEGIN_SECONDS = 0.12
@@ -50,7 +55,7 @@ EXAMPLES_PER_SECOND = 300_000
 
 
 def explain(plan: Plan, engine: Engine, models: Models, fast: bool) -> pa.Table:
-    """Describe a training: property and value, a row each.
+    """Describe a training: property and value, a row each; first what it takes and gives, then the details.
 
     Args:
         fast: no sample is learned from.
@@ -72,30 +77,40 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     given = checked(given)
     made = None if isinstance(scan, Staged) else prepared(given, VersionFiles(folder))
     columns, recipe = (given.columns, given.recipe) if made is None else (made.columns, made.recipe)
-    taking = given.taking
-    rows = [("model", plan.model), ("continues", f"version {parent.number}" if parent else "nothing, a new model")]
-    rows += [("algorithm", plan.algorithm.name), *slot_rows(columns), *role_rows(columns, plan)]
-    if taking is not None and taking.items is not None:
-        rows.append(("items", f"one a row by {taking.items.item}, of which rows of the query take the other columns"))
-    rows += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
-    for programs in recipe.programs:
-        spec = programs.spec
-        rows.append((f"table {spec.name}", f"{spec.dim} floats per feature; operators: {programs.chain.name}"))
-        rows.append((f"row of {spec.name}", row_text(programs)))
-    rows += [(f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()]
-    rows += staged_rows(given, scan) if isinstance(scan, Staged) else []
-    rows += input_rows(made, engine, fast) if made is not None else []
+    summary, details = staged_rows(given, scan) if isinstance(scan, Staged) else ([], [])
+    if made is not None:
+        summary, details = input_rows(made, engine, fast)
+    details += [*slot_rows(columns), *role_rows(columns, plan)]
+    if given.taking is not None and given.taking.items is not None:
+        details.append(("items", f"one a row by {given.taking.items.item}, of which rows of the query take the other columns"))
+    details += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
+    details += recipe_rows(recipe)
     tree = recipe.algorithm.tree
     if tree is not None and tree.rebuild and plan.clause(VALIDATE) is not None:
         what = f"{1 + tree.rebuild} at most, each of all passes; each but the first makes the tree anew"
-        rows.append(("rounds", f"{what}, and the best pass by recall on rows held out is kept"))
+        details.append(("rounds", f"{what}, and the best pass by recall on rows held out is kept"))
     if plan.settings.encrypt:
-        rows.append(
-            ("encrypted", "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS")
-        )
+        encrypted = "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS"
+        details.append(("encrypted", encrypted))
     notes += remarks(columns, None if made is None else seen(made)) if parent is None else []
-    rows += [("note", note) for note in notes]
-    return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
+    details += [("note", note) for note in notes]
+    kind = "a new model" if parent is None else f"continues version {parent.number}"
+    summary = [("model", f"{plan.model}, {kind}"), ("algorithm", plan.algorithm.name), *summary]
+    rows = [*summary, *details]
+    return listed(pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]}), len(summary))
+
+
+def recipe_rows(recipe: Recipe) -> Rows:
+    """Describe what a training keeps: the tables, their rows, and dense parameters."""
+    rows = []
+    for programs in recipe.programs:
+        spec = programs.spec
+        rows.append((f"table {spec.name}", f"{counted('float', spec.dim)} per feature; operators: {programs.chain.name}"))
+        rows.append((f"row of {spec.name}", row_text(programs)))
+    return [
+        *rows,
+        *((f"dense {name}", dense_text(spec.shape, recipe.dense.columns[name])) for name, spec in recipe.dense.specs.items()),
+    ]
 
 
 def seen(prepared: Prepared) -> SlotCounts | None:
@@ -112,18 +127,18 @@ def scan_of(query: StreamQuery, plan: Plan, engine: Engine, models: Models, pare
     """
     with taken(query, parent, engine, models.warehouse, plan.settings) as (stream, segment):
         if segment is None:
-            raise StatementError(f"Nothing to learn has come in {stream.name}; there is nothing to explain.")
+            raise StatementError(f"Nothing to learn has arrived in {stream.name}, so there is nothing to explain.")
         return segment.scan
 
 
-def slot_rows(columns: Columns) -> list[tuple[str, str]]:
+def slot_rows(columns: Columns) -> Rows:
     shared = {slot.name: f", uses the rows of {slot.source}" for slot in columns.slots if slot.source != slot.name}
     crossed = {slot.name: f", crosses {', '.join(slot.members)}" for slot in columns.crosses}
     relations = shared | crossed
     return [(f"slot {s.name}", f"{s.kind} ({s.type}){relations.get(s.name, '')}") for s in columns.slots]
 
 
-def role_rows(columns: Columns, plan: Plan) -> list[tuple[str, str]]:
+def role_rows(columns: Columns, plan: Plan) -> Rows:
     roles = [("label", ", ".join(columns.labels)), *weight_rows(plan.clause(WEIGHT)), ("time", columns.time)]
     if (classes := columns.classes) is not None:
         count = f"{len(classes.values)}: {classes.text}" if classes.known else "known once staged, by a query over the label"
@@ -143,21 +158,24 @@ def dense_text(shape: tuple[int, ...], columns: Sequence[str]) -> str:
     return f"float32{list(shape)}; kept by a shard as a whole: {', '.join(columns)}"
 
 
-def staged_rows(given: Preparation, found: Staged) -> list[tuple[str, str]]:
-    """Describe an input that only a run of its query could show."""
+def staged_rows(given: Preparation, found: Staged) -> tuple[Rows, Rows]:
+    """Describe an input that only a run of its query could show: in short, and the details."""
     plan = given.plan
-    return [
-        ("input", f"staged, as {found.reason}: the query runs once and is written as Parquet"),
-        ("estimated rows", "known once staged"),
+    summary = [
+        ("rows", UNKNOWN),
+        ("passes", passes_text(plan, given.recipe.algorithm, None)),
+        ("time", UNKNOWN),
+        ("memory", UNKNOWN),
+        ("stored", stored_text(plan, given.recipe, None)),
         ("batch size", str(plan.settings.batch_size or "by the number of rows")),
         *place_rows(given.places, plan),
-        ("passes", passes_text(plan, given.recipe.algorithm, None)),
         *([] if plan.settings.target is None else [("target", f"{plan.settings.target}: planned once staged")]),
     ]
+    return summary, [("input", f"staged, as {found.reason}: the query runs once and is written as Parquet")]
 
 
-def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str, str]]:
-    """Describe input, memory and time of a training that is read in place."""
+def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> tuple[Rows, Rows]:
+    """Describe input, memory and time of a training that is read in place: in short, and the details."""
     cost = usual_cost(prepared) if fast else cost_of(prepared)
     made = None if prepared.plan.settings.target is None else planned(prepared, engine.tasks, cost)
     prepared = prepared if made is None else targeted(prepared, made)
@@ -166,22 +184,54 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> list[tuple[str
     seconds = BEGIN_SECONDS + cost.once + (cost.seconds * prepared.passes / workers if algorithm.serves else cost.seconds)
     validate = plan.clause(VALIDATE)
     compact = compact_text(prepared.scan, prepared.splits, prepared.columns, prepared.encoder, prepared.batch_size)
-    return [
-        ("input", prepared.scan.describe()),
-        ("estimated rows", rows_text(prepared)),
+    plans = [] if made is None else rows_of(prepared, made)
+    summary = [
+        ("rows", rows_text(prepared)),
+        ("passes", passes_text(plan, algorithm, prepared.counts.total)),
+        ("time", f"about {time_text(seconds)}, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
+        ("memory", memory_text(engine, cost)),
+        ("stored", stored_text(plan, prepared.recipe, cost.features)),
         ("batch size", str(prepared.batch_size) if algorithm.serves else "all examples at once"),
-        ("estimated memory", f"about {cost.size / 2**20:.1f} MiB for {cost.features:,} features, judged by {JUDGED}"),
-        *process_rows(engine, cost),
-        ("estimated time", f"about {seconds:.2f} s, {'as of usual rows' if fast else f'judged by {JUDGED}'}"),
+        *place_rows(places, plan),
+        *plans[:1],
+    ]
+    details = [
+        ("input", prepared.scan.describe()),
+        *plans[1:],
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact),
         *evaluation_rows(prepared.schedule),
         *([("validation", validation_text(validate, algorithm))] if validate is not None else []),
         *held_rows_of(prepared, seconds),
-        *place_rows(places, plan),
-        ("passes", passes_text(plan, algorithm, prepared.counts.total)),
-        *([] if made is None else rows_of(prepared, made)),
     ]
+    return summary, details
+
+
+def time_text(seconds: float) -> str:
+    """Return seconds as EXPLAIN shows them, long ones in the unit that suits them, too."""
+    return f"{seconds:.2f} s" if seconds < 60 else f"{seconds:,.0f} s ({duration(seconds)})"
+
+
+def memory_text(engine: Engine, cost: Cost) -> str:
+    """Return what a training takes in memory: of this process, with what it has held so far, where that learns."""
+    if engine.tasks is not None:
+        return f"about {size_text(cost.size)} for the model, on all shards together"
+    return f"about {size_text(held_bytes() + cost.size)} in this process, {size_text(cost.size)} of it for the model"
+
+
+def stored_text(plan: Plan, recipe: Recipe, features: int | None) -> str:
+    """Return what a version has: rows of features, and floats of layers.
+
+    Args:
+        features: None: not known yet.
+    """
+    if recipe.algorithm.learns.learner is not None:
+        found = "" if features is None else f", about {counted('feature', features)}"
+        return f"one file, as {plan.algorithm.name} writes it{found}"
+    row, floats = sum(map(row_bytes, recipe.programs)), sum(map(size, recipe.dense.specs.values()))
+    names = " and ".join(programs.spec.name for programs in recipe.programs)
+    each = f"{row} bytes a feature" if features is None else f"about {counted('feature', features)}, {row} bytes each"
+    return f"{each} in memory: {names}{f'; {floats:,} floats of layers' if floats else ''}"
 
 
 def rows_text(prepared: Prepared) -> str:
@@ -190,7 +240,7 @@ def rows_text(prepared: Prepared) -> str:
     how = [] if counts.exact else [SAMPLED]
     how += [f"counted in {counts.seconds:.2f} s"] if counts.seconds else []
     how += ["without those held out"] if validate is not None and validate.share is not None else []
-    return f"{counts.total} ({', '.join(how)})" if how else str(counts.total)
+    return f"{counts.total:,} ({', '.join(how)})" if how else f"{counts.total:,}"
 
 
 def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
@@ -214,7 +264,7 @@ def validation_text(validate: Validate, algorithm: Algorithm) -> str:
     return f"{validate.text}, " + (f"by each of {tried} penalties, of which the best is taken" if tried > 1 else "at the end")
 
 
-def held_rows_of(prepared: Prepared, seconds: float) -> list[tuple[str, str]]:
+def held_rows_of(prepared: Prepared, seconds: float) -> Rows:
     """Say how the rows held out are learned at the end, and how long that takes at most."""
     plan, scan = prepared.plan, prepared.scan
     if not isinstance(scan, HeldOut) or plan.clause(VALIDATE) is None:
@@ -223,23 +273,15 @@ def held_rows_of(prepared: Prepared, seconds: float) -> list[tuple[str, str]]:
     again = f"about {seconds * total / learned:.2f} s more at most"
     rest = f"about {seconds / prepared.passes * (total - learned) / learned:.2f} s more"
     texts = {
-        ALL: f"all {total:,} rows are learned anew once they have judged, in as many passes as were best: {again}",
-        REST: f"learned once they have judged, in one pass from the best one on: {rest}",
+        ALL: f"all {total:,} rows are learned anew at the end, in as many passes as were best: {again}",
+        REST: f"learned at the end, in one pass that continues the best one: {rest}",
         NONE: "not learned",
     }
     if how is None:
         others = {usual(prepared.recipe.algorithm, gained) for gained in (False, True)[: prepared.passes]}
-        how = " or, where more passes gained, ".join(texts[one] for one in (REST, ALL, NONE) if one in others)
+        how = "; or, if a later pass is the best, ".join(texts[one] for one in (REST, ALL, NONE) if one in others)
         return [("rows held out", how)]
     return [("rows held out", texts[how])]
-
-
-def process_rows(engine: Engine, cost: Cost) -> list[tuple[str, str]]:
-    """Say what the process that learns takes, where it is this one."""
-    if engine.tasks is not None:
-        return []
-    size = (held_bytes() + cost.size) / 2**20
-    return [("process memory", f"about {size:.0f} MiB, with what this process has held so far: libraries, a sample's batches")]
 
 
 def usual_cost(prepared: Prepared) -> Cost:
@@ -248,7 +290,7 @@ def usual_cost(prepared: Prepared) -> Cost:
     return Cost(prepared.counts.total / EXAMPLES_PER_SECOND, features, estimated_bytes(prepared.recipe, features))
 
 
-def compact_rows(plan: Plan, found: str | None) -> list[tuple[str, str]]:
+def compact_rows(plan: Plan, found: str | None) -> Rows:
     """Say what is computed once for neighbouring rows, and what their order means for windows."""
     if found is None:
         return []
@@ -256,7 +298,7 @@ def compact_rows(plan: Plan, found: str | None) -> list[tuple[str, str]]:
     return [("compact", found + (order if plan.clause(EVALUATE) is not None else ""))]
 
 
-def evaluation_rows(schedule: Schedule | None) -> list[tuple[str, str]]:
+def evaluation_rows(schedule: Schedule | None) -> Rows:
     """Say how many windows an evaluation has."""
     if schedule is None:
         return []
@@ -274,10 +316,14 @@ def checkpoint_text(plan: Plan, size: int, seconds: float, places: Places) -> st
     where = plan.settings.checkpoint_path or "the version's folder"
     each = size / CHECKPOINT_BYTES_PER_SECOND / places.shards
     return (
-        f"every {every:g} s, about {seconds // every:.0f} expected, into {where}; a full one has about {size / 2**20:.0f} MiB "
-        f"and takes each shard about {each:.1f} s of a core beside the training, incremental ones what has changed"
+        f"every {every:g} s, about {seconds // every:.0f} expected, into {where}; a full one has about {size_text(size)} "
+        f"and takes each shard about {each:.1f} s of a core; others have only changes"
     )
 
 
-def place_rows(places: Places, plan: Plan) -> list[tuple[str, str]]:
-    return [("shards", str(places.shards)), ("workers", f"{places.workers}, sync {plan.settings.sync}")]
+def counted(noun: str, count: int) -> str:
+    return f"{count:,} {plural(noun, count)}"
+
+
+def place_rows(places: Places, plan: Plan) -> Rows:
+    return [("workers", f"{places.workers}, sync {plan.settings.sync}"), ("shards", str(places.shards))]

@@ -164,7 +164,7 @@ class Monitor:
         try:
             checkpointer.take_if_any()
         except XpsqlError as error:
-            self.note(f"The checkpoint failed: {str(error).rstrip('.')}. The training goes on.")
+            self.note(f"The checkpoint failed: {str(error).rstrip('.')}. The training continues.")
             return False
         return True
 

@@ -52,22 +52,22 @@ class Settings:
         None,
         "examples per update; by default 64, from 50,000 rows on 256, from 200,000 on 1024; xftrl, svm, linear_regression and "
         "logistic_regression take 2048 from 500,000 on, 4096 from 1,000,000, 8192 from 2,000,000, 16384 from 4,000,000; with "
-        "more than four workers the rows that four of them would have count",
+        "more than four workers, by the rows that four of them learn",
         minimum=1,
         maximum=1 << 20,
         facts=(COUNTED,),
     )
     passes: int | None = option(
         None,
-        "times the data is read; by default once, but TRAIN reads a short log of what was taken up to ten times: `word2vec` "
+        "how often the data is read; by default once. TRAIN reads short logs of items taken up to ten times: `word2vec` "
         "until it has learned 200,000 sequences, `xsvd` with `negatives` until 1,000,000 rows",
         minimum=1,
         maximum=10_000,
     )
     patience: int | None = option(
         None,
-        "early stopping: passes without a lower loss of the first label, or more recall, on the rows of VALIDATE after which "
-        "the training stops; the weights of the best pass are kept",
+        "early stopping: the training stops after this many passes without a lower loss of the first label, or a higher "
+        "recall, on the rows of VALIDATE; the weights of the best pass are kept",
         minimum=1,
         maximum=10_000,
     )
@@ -79,8 +79,8 @@ class Settings:
     )
     plateau: float | None = option(
         None,
-        "after a pass without gain every learning rate is multiplied by it, and the training goes on from the best pass, until "
-        "`patience` passes in a row gained nothing",
+        "after a pass without gain every learning rate is multiplied by it, and the training continues from the best pass, "
+        "until `patience` passes in a row gained nothing",
         minimum=0,
         open_minimum=True,
         maximum=1,
@@ -90,23 +90,23 @@ class Settings:
     )
     cooldown: float | None = option(
         None,
-        "share of the updates of a query that ends, the last ones, over which learning rates fall to 0: the last rows do "
-        "not push the model about",
+        "share of the updates, the last ones, over which learning rates fall to 0, so that the last rows do "
+        "not dominate the model; not for streams",
         minimum=0,
         maximum=1,
         facts=(BATCHES,),
     )
     held_out: str | None = option(
         None,
-        "what is learned of a share of VALIDATE once it has judged: all rows anew, in as many passes as were best; the rest, "
-        "those held out, in one pass from the best one on; or none; by default all, rest where the first pass was the best, "
-        "and none by tdm",
+        "what is learned at the end if VALIDATE holds out a share: all rows anew, in as many passes as were best; the rest, "
+        "those held out, in one pass that continues the best one; or none; by default all, rest if the first pass was the "
+        "best, and none by tdm",
         choices=(ALL, REST, NONE),
     )
     workers: int | None = option(
         None,
         "workers that learn in parallel, each with a thread that prefetches; with one, results are deterministic; by default "
-        "one in one process, on whose batches all cores work, and on Spark by cores and rows: one for each 200,000 rows, "
+        "one in one process, where all cores work on its batches, and on Spark by cores and rows: one for each 200,000 rows, "
         "2,000,000 of fm and networks",
         minimum=1,
         maximum=4096,
@@ -120,11 +120,11 @@ class Settings:
     )
     target: str | None = option(
         None,
-        "how long the training may take, such as '2 hours': of workers, shards and batch_size what the statement does not give "
-        "is chosen by the beginning of the input: the fewest core hours that are in time, beside others in EXPLAIN TRAIN",
+        "how long the training may take, such as '2 hours': workers, shards and batch_size that the statement does not give "
+        "are chosen by the beginning of the input, for the fewest core hours; EXPLAIN TRAIN shows other plans, too",
     )
     price: float | None = option(
-        None, "of a core hour: EXPLAIN TRAIN says what the training costs", minimum=0, needs=(when("target"),)
+        None, "price of a core hour: EXPLAIN TRAIN shows what the training costs", minimum=0, needs=(when("target"),)
     )
     sync: str = option(
         "asp",
@@ -138,9 +138,8 @@ class Settings:
     )
     read_ahead: int | None = option(
         None,
-        "batches that a worker prefetches (reads and encodes ahead), at most, which one thread then does; by default as many "
-        "as it turns out to need, up to 64, and where one worker has several cores, those of 131,072 rows for each of up to "
-        "eight",
+        "the most batches that a worker prefetches (reads and encodes ahead), in one thread; by default as "
+        "many as it needs, up to 64; with one worker on several cores, 131,072 rows ahead for each of up to eight",
         minimum=1,
         maximum=4096,
         facts=(BATCHES,),
@@ -157,39 +156,39 @@ class Settings:
     )
     rows_on: str = option(
         "host",
-        "where rows live: in this machine's memory, or, with one worker and one shard, in the device's, and those that find no "
-        "room there in this machine's",
+        "where rows are kept: in this machine's memory, or, with one worker and one shard, in the device's; rows "
+        "beyond its memory stay in this machine's",
         choices=("host", "device"),
         facts=(BATCHES,),
     )
     checkpoint_path: str | None = option(
         None,
-        "where checkpoints go, a path or a URI that Arrow knows (s3://bucket/folder); by default the version's folder",
+        "where checkpoints go, a path or a URI such as s3://bucket/folder; by default the version's folder",
         needs=(when("checkpoint_seconds"),),
         facts=(BATCHES,),
     )
     base_rate: float | None = option(
         None,
-        "mean label whose log odds, plus ln(positive_weight), the intercept of a new model begins at; by default "
-        "estimated from a part of the input for linear models, `ffm` and `xsvd`, for `fm` and networks where it is "
-        "below 0.05 or above 0.95; else it begins at 0",
+        "mean label: the intercept of a new model begins at its log odds plus ln(positive_weight); by default "
+        "estimated from a part of the input for linear models, `ffm` and `xsvd`, for `fm` and networks if it is "
+        "below 0.05 or above 0.95; otherwise the intercept begins at 0",
     )
     encrypt: bool = option(
         False,
-        "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and where the model scores; needs the extra "
-        "tls on the driver",
+        "TLS between machines, on Spark: in the training, in CONTINUE and RESUME, and when the model scores; needs the "
+        "extra tls on the driver",
     )
     once: str | None = option(
         None,
-        "idempotency key, such as a day: nothing is learned where the continued version, or one of its ancestors, has "
-        "learned under this name",
+        "idempotency key, such as a day: nothing is learned if the continued version, or one of its ancestors, "
+        "has learned under this name",
     )
     until: str | None = option(
         None, "how far a stream is learned: to what has arrived when the statement begins", choices=("available",)
     )
     data_loss: str = option(
         "fail",
-        "data of a stream that was lost before it was learned, or has changed: an error, or skipped",
+        "if data of a stream was lost before it was learned, or has changed: fail, or skip it",
         choices=("fail", "continue"),
     )
     fit_rows: int | None = option(
@@ -206,28 +205,27 @@ class Settings:
     raw: tuple[str, ...] = option((), "BIGINT columns whose ready-made ids are the keys themselves, unlike any other's")
     compact: str = option(
         "auto",
-        "whether what neighbouring rows have in common, such as the rows of one user or request in a sorted log, is found "
-        "and computed once for all of them",
+        "compute once what neighbouring rows have in common, such as the rows of one user or request in a sorted log",
         choices=("auto", "off"),
         facts=(COMMON,),
     )
     task: str = option(
         "auto",
-        "multiclass: the values of an integer LABEL are classes, as a text's always are; auto: its numbers are what is "
-        "learned, 0 or 1 with most losses",
+        "multiclass: the values of an integer LABEL are classes, as those of a text always are; auto: they are "
+        "numbers, 0 or 1 with most losses",
         choices=("auto", "multiclass"),
     )
     negatives_kept: float | None = option(
         None,
-        "the share of rows of label 0 that the query keeps: predictions are corrected to those of all rows; metrics of the "
-        "training are of the rows kept, before",
+        "the share of rows of label 0 that the query keeps: predictions are corrected to those of all rows; the training's "
+        "metrics are of the rows kept, before that correction",
         minimum=0,
         maximum=1,
         open_minimum=True,
     )
     share: tuple = option((), "slots that use another slot's rows: (history AS item)")  # type: ignore[type-arg]
     missing_items: str = option(
-        "drop", "rows of an item that ITEMS lacks are left out, counted and reported; or an error", choices=("drop", "error")
+        "drop", "rows whose item is not in ITEMS: left out, counted and reported; or an error", choices=("drop", "error")
     )
     vectors: tuple = option((), "slots whose values are ids of VECTORS: (image IN images)")  # type: ignore[type-arg]
     vectors_hidden: tuple[int, ...] = option(

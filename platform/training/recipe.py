@@ -154,7 +154,7 @@ def check_offered(plan: Plan, columns: Columns, operator: str) -> None:
     try:
         planned(plan, columns.layout)
     except OptionError as error:
-        message = f"{OPERATORS} ({operator}) offers inputs beside the slots. {error.message} Leave the operator out."
+        message = f"{OPERATORS} ({operator}) offers inputs in addition to the slots. {error.message} Leave the operator out."
         raise StatementError(message, subject=OPERATORS.subject) from error
 
 

@@ -34,7 +34,9 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
     check_base_rate(plan, algorithm)
     check_target(plan, algorithm)
     if plan.settings.cooldown and plan.stream is not None:
-        message = f"{COOLDOWN} = {plan.settings.cooldown:g} is a share of what a query has, and a stream goes on. Leave it out."
+        message = (
+            f"{COOLDOWN} = {plan.settings.cooldown:g} is a share of the rows of a query, and a stream has no end. Leave it out."
+        )
         raise StatementError(message, subject=COOLDOWN)
     if plan.settings.sync == "hybrid" and not algorithm.dense:
         raise StatementError(
@@ -93,7 +95,7 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
             raise StatementError(message, subject=RELEASE.subject)
         elif leaf.label is not None and leaf.label.lower() not in labels:
             labelled = ", ".join(columns) or "none"
-            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is no label: LABEL has {labelled}."
+            message = f"{RELEASE} WHEN names {leaf.name}, and {leaf.label} is not a label: LABEL has {labelled}."
             raise StatementError(message, subject=RELEASE.subject)
     named, targets = (
         {str(leaf.value).removeprefix(VALIDATION) for leaf in leaves},
@@ -106,12 +108,11 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
     if never:
         by = BY_KIND[algorithm.measured]
         raise StatementError(
-            f"{RELEASE} WHEN names {', '.join(never)}, which is never known of {plan.algorithm.name} as it learns here. "
-            f"Judge it by {by}.",
+            f"{RELEASE} WHEN names {', '.join(never)}, which {plan.algorithm.name} does not measure here. Judge it by {by}.",
             subject=RELEASE.subject,
         )
     for metric in lacking:
-        message = f"{RELEASE} WHEN names {metric.name}, which is never known without groups. Name their column with GROUP."
+        message = f"{RELEASE} WHEN names {metric.name}, which needs groups. Name their column with GROUP."
         raise StatementError(message, subject=RELEASE.subject)
 
 

@@ -50,7 +50,7 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
         if segment is not None:
             return train.train(plan, segment.scan, engine, models, reporter, segment)
         if parent is None:
-            raise StatementError(f"Nothing to learn has come in {stream.name} so far. Train once there is.")
+            raise StatementError(f"Nothing to learn has arrived in {stream.name} yet. Train once something has.")
         return nothing(stream, begin_of(stream, parent, plan.settings.forgives), parent, reporter)
 
 
@@ -58,7 +58,7 @@ def nothing(stream: InputStream, before: Position, parent: Version, reporter: Re
     """Return the row of a training statement that had nothing to learn, and report it."""
     manifest = parent.manifest
     reporter.note(
-        f"Nothing to learn has come in {stream.name} since version {parent.number} of {manifest.model}, which has learned "
+        f"Nothing to learn has arrived in {stream.name} since version {parent.number} of {manifest.model}, which has learned "
         f"{stream.counted(before)}; no version is made."
     )
     return unchanged(parent, STATUS)

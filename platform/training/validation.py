@@ -221,7 +221,7 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
     kept = validations.kept
     if validations.over and kept is not None and (validations.ended or not validations.drops):
         monitor.note(
-            f"Stopped after pass {len(validations.passes)}: {validations.patience} without gain. The rows are those of pass "
-            f"{kept.pass_number + 1}, whose {validations.judge} on rows held out is {validations.value(kept):.6g}."
+            f"Stopped after pass {len(validations.passes)}: no gain in {validations.patience}. The version is that of pass "
+            f"{kept.pass_number + 1}, with {validations.judge} {validations.value(kept):.6g} on the rows held out."
         )
     return kept

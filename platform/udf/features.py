@@ -72,8 +72,8 @@ clip = Function(
 hash_bucket = Function(
     name="hash_bucket",
     signature="(value, n BIGINT) -> BIGINT",
-    help="A number from 0 to n - 1 by hash of the value's text, which other values have too: the keys of features collide "
-    "less. NULL gives NULL.",
+    help="A number from 0 to n - 1, by a hash of the value's text. Different values can get the same number; keys of features "
+    "collide far less. NULL gives NULL.",
     least=2,
     most=2,
     expand=hashed,
@@ -92,8 +92,8 @@ ngrams = Function(
 quantile_bounds = Function(
     name="quantile_bounds",
     signature="(x DOUBLE, n) -> ARRAY<DOUBLE>",
-    help="An aggregate: the n - 1 bounds that cut the values into n parts of equal size, for bucketize; exact. NULL values are "
-    "passed over.",
+    help="An aggregate: the n - 1 bounds that cut the values into n parts of equal size, for bucketize; exact. NULL values "
+    "are skipped.",
     least=2,
     most=2,
     expand=bounds,

@@ -44,11 +44,11 @@ def metric(name: str, help: str, sql: Callable[[str, str], str]) -> Function:
 
 
 auc = metric(
-    "auc", "The exact area under the ROC curve; NULL without both kinds of label. Rows with a NULL are passed over.", auc_sql
+    "auc", "The exact area under the ROC curve; NULL without both kinds of label. Rows with a NULL are skipped.", auc_sql
 )
-logloss = metric("logloss", "The mean logarithmic loss, in nats. Rows with a NULL are passed over.", logloss_sql)
+logloss = metric("logloss", "The mean logarithmic loss, in nats. Rows with a NULL are skipped.", logloss_sql)
 pcopc = metric(
-    "pcopc", "The sum of predictions over the sum of labels; NULL without clicks. Rows with a NULL are passed over.", pcopc_sql
+    "pcopc", "The sum of predictions over the sum of labels; NULL without clicks. Rows with a NULL are skipped.", pcopc_sql
 )
 
 

@@ -104,7 +104,7 @@ def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Ses
     described = session.sql("DESCRIBE MODEL m").arrow().to_pylist()
     reported = {row["property"]: row["value"] for row in described if row["property"].startswith("dense ")}
     assert {f"dense {key}" for key in boosters} == {
-        key for key, value in reported.items() if value.endswith("for training alone")
+        key for key, value in reported.items() if value.endswith("only for training")
     }
     score = f"SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{path}`))"
     assert np.isfinite(session.sql(score).arrow()["predicted_label"].to_numpy()).all()

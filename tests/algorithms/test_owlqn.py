@@ -124,7 +124,7 @@ def test_a_version_that_continues_begins_where_its_parent_ended(session: xpsql.S
     ("clause", "message"),
     [
         ("OPERATORS (ftrl)", r"Operator ftrl changes updates batch by batch; owlqn learns all examples at once"),
-        ("OPERATORS (safety)", "Operator safety keeps NaN out of updates, which come batch by batch; max_weight alone"),
+        ("OPERATORS (safety)", "Operator safety keeps NaN out of updates, which exist only batch by batch; only max_weight"),
         ("OPERATORS (safety (max_weight = 1, max_update = 1))", "Operator safety limits gradients and updates"),
         ("EVALUATE EVERY 1 BATCHES ON 1 BATCHES", "EVALUATE scores batches before"),
         ("WITH (passes = 2)", "passes = 2 has no effect"),

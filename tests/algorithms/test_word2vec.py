@@ -167,5 +167,5 @@ def test_explain_estimates_the_features_of_a_log_that_begins_without_features(
     path = write(pa.table({"items": pa.array(sequences, pa.list_(pa.string()))}), tmp_path / "log.parquet")
     reported = session.sql(f"EXPLAIN TRAIN MODEL m USING word2vec AS SELECT * FROM parquet.`{path}`").arrow().to_pylist()
     values = {row["property"]: row["value"] for row in reported}
-    assert f"for {features} features" in values["estimated memory"]
+    assert values["stored"].startswith(f"about {features} features, ")
     assert values["passes"] == "10 (chosen for 4 rows)"

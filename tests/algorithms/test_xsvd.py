@@ -144,5 +144,7 @@ def test_pairs_of_items_have_weights_and_no_vectors(session: Any, tmp_path: Path
     assert parts["history"] > 2 > abs(parts["item"])
     assert row["approximation_error"] < 0.01
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'weights'}' FORMAT parquet")
-    with pytest.raises(ModelError, match="makes pairs of items beside its slots, which exports for other programs do not"):
+    with pytest.raises(
+        ModelError, match="makes pairs of items in addition to its slots, which exports for other programs do not"
+    ):
         session.sql(f"EXPORT MODEL m TO '{tmp_path / 'onnx'}' FORMAT onnx")

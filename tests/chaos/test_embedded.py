@@ -64,7 +64,7 @@ def test_a_disk_that_is_full_fails_checkpoints_and_not_the_training(tmp_path: Pa
 
     notes = train(tmp_path, f"checkpoint_path = '{tmp_path / 'checkpoints'}'", fill)
     assert [note for note in notes if "The disk is full" in note] == notes[:2]
-    assert "The training goes on" in notes[0]
+    assert "The training continues" in notes[0]
     assert len(notes) == 2
 
 

@@ -5,11 +5,13 @@ import sys
 from datetime import date
 from decimal import Decimal
 
+import click
 import pyarrow as pa
 import pytest
 
 from xpsql.platform.cli.output import write_csv, write_json, write_table
-from xpsql.platform.display import text_table
+from xpsql.platform.cli.screen import fitted
+from xpsql.platform.display import listed, text_table
 
 
 class Terminal(io.StringIO):
@@ -33,6 +35,40 @@ def test_a_table_wider_than_the_terminal_is_plain_and_unfolded(monkeypatch: pyte
     rows = pa.table({"version": [300_000], "created": [date(2013, 1, 31)], "statement": ["SELECT 1"]})
     write_table(rows)
     assert terminal.getvalue() == f"\n{text_table(rows, 1)}\n\n"
+
+
+def test_what_is_listed_is_folded_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "30")
+    rows = listed(pa.table({"property": ["rows", "note"], "value": ["10", "select what recurs of it"]}), 1)
+    write_table(rows)
+    for shown in (click.unstyle(terminal.getvalue()), fitted(rows, 30)):
+        lines = [line.rstrip() for line in shown.splitlines()]
+        assert max(map(len, lines)) <= 30
+        assert [line.split() for line in lines if "─" not in line] == [
+            *([], ["property", "value"], ["rows", "10"]),
+            *([], ["note", "select", "what"], ["recurs", "of", "it"], []),
+        ]
+
+
+def test_options_that_do_not_fit_a_terminal_are_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "34")
+    rows = {
+        "option": ["l2"],
+        "type": ["float"],
+        "default": ["1"],
+        "range": [""],
+        "help": ["penalty of large weights, per example"],
+    }
+    write_table(listed(pa.table(rows), 0))
+    assert terminal.getvalue().strip().splitlines() == [
+        "l2: type float; default 1",
+        "    penalty of large weights, per",
+        "    example",
+    ]
 
 
 def test_a_drawn_table_folds_nothing_of_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:

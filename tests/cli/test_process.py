@@ -148,8 +148,8 @@ def test_an_interrupted_training_leaves_a_checkpoint_and_no_version_that_is_read
         rest = process.stderr.read()
         assert process.wait(timeout=60) == code, rest
     assert "The checkpoint has" in rest
-    assert "RESUME MODEL m goes on from it" in rest
+    assert "RESUME MODEL m continues from it" in rest
     assert "Traceback" not in rest
-    assert "RESUME MODEL goes on after" in xpsql(tmp_path, "sql", "SHOW MODELS", "--format", "json").stdout
+    assert "RESUME MODEL continues after" in xpsql(tmp_path, "sql", "SHOW MODELS", "--format", "json").stdout
     shown = xpsql(tmp_path, "sql", "SELECT * FROM ML.EVALUATE(MODEL m)")
     assert shown.returncode == 1

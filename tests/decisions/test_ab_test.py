@@ -173,9 +173,9 @@ def test_arms_of_other_sizes_than_planned_are_told_first(embedded: xpsql.Session
     [
         ("* EXCEPT (arm), IF(spent < 2, 'a', 'b') AS arm", "METRIC spent", "units are in several arms, or in none"),
         ("* EXCEPT (arm), IF(user < 9, NULL, arm) AS arm", "METRIC spent", "9 units are in several arms, or in none"),
-        ("* EXCEPT (arm), 'd' AS arm", "METRIC spent", "CONTROL names 'a', which is no arm. There are 'd'"),
+        ("* EXCEPT (arm), 'd' AS arm", "METRIC spent", "CONTROL names 'a', which is not an arm. There are 'd'"),
         ("* EXCEPT (arm), IF(user = 7, 'b', 'a') AS arm", "METRIC spent", "Arm 'b' has 1 unit"),
-        ("* EXCEPT (spent), CAST('NaN' AS DOUBLE) AS spent", "METRIC spent", "no finite number"),
+        ("* EXCEPT (spent), CAST('NaN' AS DOUBLE) AS spent", "METRIC spent", "not a finite number"),
         ("*, 0 AS nothing", "METRIC spent / nothing", "a denominator of 0"),
         ("*", "METRIC spent, SPLIT (a = 1, b = 1)", "SPLIT plans the arms a, b; there are a, b, c"),
     ],

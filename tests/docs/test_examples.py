@@ -16,7 +16,7 @@ from xpsql.platform.udf import FUNCTIONS
 
 PAGES = ("reference/_examples", "transform")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
-OF_THE_MACHINE = re.compile(r"^(estimated|checkpoints|\.\.\. |\s*\d+ +rows/)")
+OF_THE_MACHINE = re.compile(r"^(time  |memory  |checkpoints|\.\.\. |\s*\d+ +rows/)")
 """How lines begin whose numbers are others elsewhere: times, bytes of files, and how many rows are left out."""
 WITH_OUTPUT = re.compile(r"^```sql[^\n]*\n((?:(?!^```).)*)^```\n+```(?:text)?\n", re.MULTILINE | re.DOTALL)
 

@@ -11,6 +11,8 @@ import xpsql
 from tests.docs.blocks import ROOT
 from xpsql.platform.progress import SilentReporter
 
+OF_THE_MACHINE = re.compile(r"^(?:time|memory|checkpoints)  .*\n", re.MULTILINE)
+"""Lines of EXPLAIN that differ between machines."""
 SHOWN = re.compile(r"```sql\n(.*?)```\n(?:\n```\n(.*?)```)?", re.DOTALL)
 
 
@@ -25,7 +27,8 @@ def test_the_results_of_the_page_are_those_of_its_statements(folder: Path, page:
             if not shown:
                 continue
             compared += 1
-            ours, theirs = (re.split(r"\s{2,}|[ \n,\[\]]", side.strip()) for side in (found, shown))
+            sides = (OF_THE_MACHINE.sub("", side).strip() for side in (found, shown))
+            ours, theirs = (re.split(r"\s{2,}|[ \n,\[\]]", side) for side in sides)
             assert len(ours) == len(theirs)
             for mine, other in zip(ours, theirs, strict=True):
                 if is_number(other):

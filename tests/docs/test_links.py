@@ -54,3 +54,46 @@ def test_a_page_is_short_and_tells_no_story_of_a_measurement(page: Path) -> None
         prose = re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
         assert re.findall(r"\b20\d\d-\d\d-\d\d\b", prose) == []
         assert MEASURED.findall(prose) == []
+
+
+FIRST_WORDS = {
+    r"slots?": "feature column|Task slots",
+    r"shards?": "servers?",
+    r"pcopc": "predicted clicks over observed",
+    r"gauc": "within each group|GROUP",
+}
+"""Words of ours, and what stands near their first place on a page for users."""
+PROSE = re.compile(r"```.*?```|`[^`\n]*`|!?\[[^\]]*\]\([^)]*\)", re.DOTALL)
+
+
+def pages_for_users() -> list[Path]:
+    """Return the pages of Start, How-to and Concepts, by the site's contents."""
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    start, _, rest = site.partition("  - Reference:")
+    concepts = rest.partition("  - Concepts:")[2].partition("  - Figures:")[0]
+    return [DOCS / name for name in re.findall(r"- ([\w/]+\.md)", start + concepts)]
+
+
+@pytest.mark.parametrize("page", pages_for_users(), ids=named)
+def test_a_page_says_what_our_words_mean_where_they_first_come(page: Path) -> None:
+    text = PROSE.sub(lambda cut: " " * len(cut[0]), page.read_text(encoding="utf-8"))
+    for word, meaning in FIRST_WORDS.items():
+        if first := re.search(rf"\b{word}\b", text):
+            near = page.read_text(encoding="utf-8")[max(0, first.start() - 200) : first.end() + 200]
+            assert re.search(meaning, near), f"{page.name} does not say what {first[0]} means: {near}"
+
+
+DEFINED = re.compile(r"(?<![*\w])\*([A-Za-z][\w -]{2,30})\*(?![*\w])")
+SAID = {"slot", "row", "shard", "worker", "task", "split", "pass", "epoch", "checkpoint", "staged", "held", "ready", "served"}
+SAID |= {"interrupted", "damaged", "lag", "position", "progressive"}
+"""Words that messages and the columns of SHOW use."""
+
+
+def test_the_glossary_has_the_words_that_pages_define_and_messages_use() -> None:
+    rows = [line.split("|")[1] for line in (DOCS / "glossary.md").read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
+    known = {word.strip().lower() for row in rows for word in re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", row).split(",")}
+    texts = (
+        re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL) for page in pages_for_users()
+    )
+    words = {word.lower() for text in texts for word in DEFINED.findall(text)} | SAID
+    assert [word for word in sorted(words) if not {word, word.removesuffix("s")} & known] == []

@@ -33,7 +33,7 @@ CASES = [
     ("SELECT stack(0, 1)", "stack takes the number of rows", (1, 8, "stack")),
     ("SELECT explode(user) FROM clicks", "an array or a map, and user is of type string", (1, 8, "explode")),
     ("SELECT explode(array(a), array(a)) FROM clicks", "explode takes one array, got 2 arguments.", (1, 8, "explode")),
-    ("SELECT 1 + explode(array(a)) FROM clicks", "explode makes rows, so it stands alone", (1, 12, "explode")),
+    ("SELECT 1 + explode(array(a)) FROM clicks", "explode makes rows, so it must be a column", (1, 12, "explode")),
     ("SELECT inline(array(struct(a, user))) AS (b) FROM clicks", "makes 2 columns (a, user), got 1 names", (1, 8, "inline")),
     ("SELECT inline(usr) FROM clicks", "There is no column usr. Did you mean user?", (1, 15, "usr")),
     (

@@ -329,7 +329,7 @@ def test_statements_that_cannot_run_say_why(engine: Engine, statement: str, mess
         ("CREATE TABLE t (a INT NOT NULL)", "NOT NULL"),
         ("CREATE TABLE t USING csv AS SELECT 1 AS a", "Parquet"),
         ("CREATE TABLE other.t AS SELECT 1 AS a", "There is no database other"),
-        ("TRUNCATE TABLE uu", "does not know 'TRUNCATE TABLE'"),
+        ("TRUNCATE TABLE uu", "does not run 'TRUNCATE TABLE'"),
     ],
 )
 def test_what_only_spark_has_is_refused_by_the_embedded_engine(warehouse: Path, statement: str, message: str) -> None:

@@ -226,7 +226,7 @@ OF_LOG = "CREATE HISTORY h AS SELECT user, ts, item FROM log"
     ("statement", "message"),
     [
         ("CREATE HISTORY h AS SELECT user, ts, item FROM log", "Expected a query and PARTITION BY column"),
-        ("CREATE HISTORY h AS SELECT user, ts FROM log PARTITION BY user ORDER BY ts KEEP LAST 5", "needs a column beside"),
+        ("CREATE HISTORY h AS SELECT user, ts FROM log PARTITION BY user ORDER BY ts KEEP LAST 5", "needs a column other than"),
         (f"{OF_LOG} PARTITION BY who ORDER BY ts KEEP LAST 5", "no column who"),
         (
             f"{OF_LOG} PARTITION BY user ORDER BY ts KEEP LAST 0",

@@ -25,7 +25,7 @@ def test_an_empty_chain_is_refused() -> None:
 
 
 def test_an_optimizer_before_the_end_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="one optimizer, at its end; adam stands before the end of: adam, ftrl"):
+    with pytest.raises(ValueError, match="one optimizer, at its end; adam comes before the end of: adam, ftrl"):
         chain(make("adam"), make("ftrl"))
 
 

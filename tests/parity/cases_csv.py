@@ -109,7 +109,7 @@ CSV: dict[str, Case] = {
 DIFFERENT: dict[str, tuple[Case, str]] = {
     "carriage returns alone beside others": (
         Case("csv", {"a.csv": "a,b\r\n1,x\n2,y\r3,z\n"}, HEADER),
-        r"a\.csv has carriage returns that end lines beside others",
+        r"a\.csv has lines that end with a carriage return, and lines",
     ),
     "bzip2": (
         Case("csv", {"a.csv.bz2": bz2.compress(b"a,b\n1,x\n")}, HEADER),

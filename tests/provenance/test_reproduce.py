@@ -62,7 +62,7 @@ def test_a_version_that_goes_on_comes_out_again_from_its_parent(embedded: xpsql.
     embedded.sql(f"CONTINUE MODEL m WITH (once = 'monday') AS SELECT {columns} FROM parquet.`{path}`")
     assert result(embedded, "REPRODUCE MODEL m VERSION 2")[1] == "equal to the bit"
     embedded.models.drop("m", 1)
-    with pytest.raises(ModelError, match="goes on from version 1, which is gone"):
+    with pytest.raises(ModelError, match="continues version 1, which no longer exists"):
         embedded.sql("REPRODUCE MODEL m VERSION 2")
 
 

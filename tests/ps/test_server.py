@@ -167,7 +167,7 @@ def test_a_client_with_another_secret_is_refused_and_logged(secret: bytes, caplo
     with serving() as (server, service):
         with pytest.raises(TrainingError, match="the server refused: the secret is not that of its job"):
             service.connect(server.address, secret)
-        wait_until(lambda: "does not know the secret of this job" in caplog.text, "the refusal is logged")
+        wait_until(lambda: "does not have the secret of this job" in caplog.text, "the refusal is logged")
         assert echoes(service.connect(server.address))
 
 
@@ -184,7 +184,7 @@ def test_a_server_with_another_secret_is_refused() -> None:
 
         thread = threading.Thread(target=impostor)
         thread.start()
-        with pytest.raises(TrainingError, match="the server does not know the secret of this job"):
+        with pytest.raises(TrainingError, match="the server does not have the secret of this job"):
             Connection("the tester", Address(HOST, listener.getsockname()[1]), SECRET, ConnectionLimits(), None)
         thread.join()
 

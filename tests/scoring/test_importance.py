@@ -112,7 +112,7 @@ def test_trees_are_weighed_by_their_gain(embedded: xpsql.Session, path: Path) ->
 
 def test_data_without_labels_or_rows_and_models_without_labels_are_refused(embedded: xpsql.Session, path: Path) -> None:
     embedded.sql(f"TRAIN OR REPLACE MODEL m USING word2vec (dim = 4) AS SELECT tags FROM parquet.`{path}`")
-    with pytest.raises(StatementError, match=r"m has none. Leave the data out to see what its weights tell"):
+    with pytest.raises(StatementError, match=r"m has none. Leave the data out to see its weights"):
         importance(embedded, f", (SELECT tags FROM parquet.`{path}`)")
     assert [row["slot"] for row in importance(embedded, "")] == ["tags"]
     embedded.sql(f"TRAIN OR REPLACE MODEL m USING xftrl AS SELECT label, item FROM parquet.`{path}`")

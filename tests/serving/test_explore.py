@@ -67,8 +67,8 @@ def test_requests_that_do_not_choose_are_answered_as_ever(client: Client, explor
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"instances": [ROW], "choose": True}, 'Expected "choose": true beside candidates'),
-        (request(1, choose="yes"), 'Expected "choose": true beside candidates'),
+        ({"instances": [ROW], "choose": True}, 'Expected "choose": true together with candidates'),
+        (request(1, choose="yes"), 'Expected "choose": true together with candidates'),
         ({"context": CONTEXT, "candidates": [], "choose": True}, "Nothing can be chosen"),
         (request(1, choose=True, request=7), "request must be its id, a text of 200 letters"),
     ],

@@ -173,8 +173,8 @@ OVER = "OVER (PARTITION BY user ORDER BY ts)"
         ("SELECT HISTORY(item, 5) OVER (PARTITION BY user) FROM log", "HISTORY", "one order, and no frame"),
         ("SELECT HISTORY(item, 5) OVER (PARTITION BY user ORDER BY ts DESC) FROM log", "HISTORY", "Leave DESC out"),
         (f"SELECT count(*) FROM log WHERE size(HISTORY(item, 5) {OVER}) > 1", "HISTORY", "among the columns of SELECT"),
-        (f"SELECT user, HISTORY(item, 5) {OVER} FROM log GROUP BY user", "GROUP", "are not of one SELECT"),
-        (f"SELECT DISTINCT HISTORY(item, 5) {OVER} FROM log", "DISTINCT", "are not of one SELECT"),
+        (f"SELECT user, HISTORY(item, 5) {OVER} FROM log GROUP BY user", "GROUP", "cannot be in one SELECT"),
+        (f"SELECT DISTINCT HISTORY(item, 5) {OVER} FROM log", "DISTINCT", "cannot be in one SELECT"),
         (f"SELECT a.*, b.*, HISTORY(a.item, 5) {OVER} FROM log a, log b", "b", "has one \\* at most"),
         ("SELECT HISTORY(e.item, 5) FROM log t HISTORY JOIN log e ON e.user = t.user", "ON", "one time that is earlier"),
         (

@@ -108,7 +108,7 @@ def test_those_of_a_query_are_those_of_each_of_its_values(session: xpsql.Session
     [
         ("MODEL m, item, (SELECT 1.5D AS item), 5", "STRING, a whole number or BOOLEAN; item is double. Use CAST"),
         ("MODEL ids, id, (SELECT 'a' AS id), 5", "BIGINT without NULL, as it holds ready-made ids; id is string"),
-        ("MODEL m, item, (SELECT 'i3' AS key), 5", "two columns key; rename that of the query"),
+        ("MODEL m, item, (SELECT 'i3' AS key), 5", "two columns key; rename the query's column"),
         ("MODEL m, item, (SELECT nothing), 5", "nothing.*line 1"),
         ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none. Use a model of fm, ffm, .*, xsvd.* or word2vec"),
         ("MODEL m, itme, 'i3', 5", "has no slot 'itme' of categories. Did you mean item"),

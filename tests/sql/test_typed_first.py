@@ -22,7 +22,9 @@ def refused(session: xpsql.Session, text: str) -> StatementError:
 def test_a_variable_of_python_that_a_query_names_has_to_be_registered(session: xpsql.Session) -> None:
     visits = pa.table({"a": [1]})
     error = refused(session, "SELECT * FROM visits")
-    assert error.__notes__ == ["The variable visits is a frame; session.register('visits', visits) lets statements read it."]
+    assert error.__notes__ == [
+        "The variable visits is a frame; session.register('visits', visits) makes it readable in statements."
+    ]
     session.register("visits", visits)
     assert session.sql("SELECT * FROM visits").fetchall() == [(1,)]
 

@@ -64,15 +64,15 @@ def test_lines_that_are_no_rows_are_reported_or_written_down(tmp_path: Path) -> 
     write_lines(tmp_path / "in" / "a.json", [*among(messages(log(100)), NO_ROWS), b"", b""])  # type: ignore[list-item]
     stream = f"read_files('{tmp_path}/in', format => 'json', schema => '{SCHEMA}'{{}})"
     with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
-        with pytest.raises(DataError, match=r"Line 1 of .*a\.json is no row: it is no JSON object"):
+        with pytest.raises(DataError, match=r"Line 1 of .*a\.json is not a row: it is not a JSON object"):
             train(session, stream.format(""))
         assert learned(train(session, stream.format(", on_error => 'skip'")))[1:] == ("ready", 100)
         version = session.models.version("m")
         lines = [line for path in (version.folder / "skipped").glob("*") for line in path.read_text().splitlines()]
         noted = [json.loads(line) for line in lines]
         assert [(one["line"], one["reason"]) for one in noted] == [
-            (1, "it is no JSON object"),
-            (52, "it is no JSON object"),
+            (1, "it is not a JSON object"),
+            (52, "it is not a JSON object"),
             (103, "it is not UTF-8"),
             (104, "label does not become int"),
         ]

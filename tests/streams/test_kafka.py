@@ -132,7 +132,7 @@ def test_a_message_that_is_no_row_is_an_error_with_its_offset(session: xpsql.Ses
     topic = broker.topic()
     broker.produce(topic, [*messages(log(30)), b'{"label": 1, "item": "many"}'])
     with pytest.raises(
-        DataError, match=rf"at offset 30 of partition 0 of topic {topic} is no row: item does not become bigint\."
+        DataError, match=rf"at offset 30 of partition 0 of topic {topic} is not a row: item does not become bigint\."
     ):
         train(session, stream(broker, topic))
 
@@ -149,7 +149,7 @@ def test_messages_that_are_no_rows_are_passed_over_and_written_down(tmp_path: Pa
             100 + n for n, value in enumerate(values) if value in POISON
         ]
         reasons = {POISON.index(values[line["offset"] - 100]): line["reason"] for line in skipped(session, 2)}
-        none = "it is no JSON object"
+        none = "it is not a JSON object"
         assert [reasons[number] for number in range(len(POISON))] == [
             *[none] * 5,
             "it is not UTF-8",
@@ -240,7 +240,7 @@ def test_explain_tells_what_is_new_and_starts_nothing(session: xpsql.Session, br
     assert (
         reported["input"] == "a stream, what is new read in place, expressions and filters evaluated piece by piece: 1 splits"
     )
-    assert reported["estimated rows"] == "100 (about: by the share that filters leave of a sample)"
+    assert reported["rows"] == "100 (about: by the share that filters leave of a sample)"
     assert not session.models.names()
 
 

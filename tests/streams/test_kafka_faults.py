@@ -242,7 +242,7 @@ def test_a_topic_that_is_compacted_is_refused(broker: Broker, monkeypatch: pytes
     if policy == "delete":
         assert len(strict.news({})) == 1
         return
-    with pytest.raises(DataError, match=rf"Topic {topic} is compacted \(cleanup\.policy\): .* deleted by time alone"):
+    with pytest.raises(DataError, match=rf"Topic {topic} is compacted \(cleanup\.policy\): .* deleted only by time"):
         strict.news({})
 
 

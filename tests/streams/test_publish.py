@@ -180,7 +180,7 @@ def test_a_gate_holds_a_version_and_learning_goes_on(session: xpsql.Session, tmp
     ]
     assert found == [(1, "ready", None, 400), (2, "held", 1, 300), (3, "ready", 2, 900)]
     assert total(session) == (1600, 1600)
-    assert any("is held, not served" in said and said.endswith("Learning goes on.") for said in resident.notes.said)
+    assert any("is held, not served" in said and said.endswith("Learning continues.") for said in resident.notes.said)
 
 
 def test_the_newest_versions_stay(

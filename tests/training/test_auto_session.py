@@ -246,9 +246,12 @@ def test_an_export_has_what_an_example_gets_of_each_feature(session: xpsql.Sessi
         ("slrm (item = user, history = tags) IGNORE (ts)", "takes no rates of items: its features are pairs of them"),
         (
             "two_tower (query = (tags), item = (user)) IGNORE (ts, label)",
-            "takes no rates of clicks: it learns from what was taken alone",
+            "takes no rates of clicks: it learns only from items taken",
         ),
-        ("word2vec IGNORE (label, ts, user)", "takes no rates of clicks: it learns from what stands together, without labels"),
+        (
+            "word2vec IGNORE (label, ts, user)",
+            "takes no rates of clicks: it learns which values occur together, without labels",
+        ),
     ],
 )
 def test_algorithms_that_take_no_other_slots_take_no_rates(

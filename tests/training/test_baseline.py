@@ -115,7 +115,7 @@ def test_a_version_that_goes_on_without_an_intercept_has_no_row_of_it(session: x
 
 def test_a_continue_takes_no_base_rate_and_none_from_its_version(session: xpsql.Session, log: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl WITH (base_rate = 0.3) AS SELECT label, n FROM {log}")
-    with pytest.raises(StatementError, match="WITH base_rate has no effect: CONTINUE goes on with the intercept") as caught:
+    with pytest.raises(StatementError, match="WITH base_rate has no effect: CONTINUE keeps the intercept") as caught:
         session.sql(f"CONTINUE MODEL m WITH (base_rate = 0.5) AS SELECT label, n FROM {log}")
     assert caught.value.position is not None
     assert caught.value.position.text == "base_rate = 0.5"

@@ -250,7 +250,7 @@ def test_a_failure_in_the_thread_is_a_note_and_a_mistake_is_raised(tmp_path: Pat
     shards.error = ModelError("the disk is full")
     with Checkpointer(Checkpoints(shards.place), 0, 0.01, shards, note):
         assert reported.wait(10)
-    assert "The checkpoint failed: the disk is full. The training goes on" in notes[0]
+    assert "The checkpoint failed: the disk is full. The training continues" in notes[0]
     shards.error, shards.failed = ZeroDivisionError("a mistake"), threading.Event()
     with pytest.raises(ZeroDivisionError, match="a mistake"), Checkpointer(Checkpoints(shards.place), 0, 0.01, shards, note):
         assert shards.failed.wait(10)
@@ -283,5 +283,5 @@ def test_a_checkpoint_on_another_filesystem_is_restored(tmp_path: Path) -> None:
     place.remove()
     assert not (tmp_path / "elsewhere" / "m" / "v1").exists()
     for uri in ("nowhere://bucket", "relative/folder"):
-        with pytest.raises(ModelError, match="Give an absolute path, or a URI that Arrow knows"):
+        with pytest.raises(ModelError, match="Give an absolute path, or a URI such as s3://bucket/folder"):
             Storage(uri)

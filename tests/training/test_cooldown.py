@@ -58,7 +58,7 @@ def test_a_stream_which_goes_on_has_no_last_updates(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
         stream = f"SELECT label, user FROM STREAM read_files('{folder}')"
         statement = f"TRAIN MODEL m USING xftrl WITH (cooldown = 0.1, until = 'available') AS {stream}"
-        with pytest.raises(StatementError, match=r"cooldown = 0\.1 is a share of what a query has, and a stream goes on"):
+        with pytest.raises(StatementError, match=r"cooldown = 0\.1 is a share of the rows of a query, and a stream has no end"):
             session.sql(statement)
 
 

@@ -78,7 +78,7 @@ def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(
     before = session.models.version("before").manifest
     assert manifest.metrics == pytest.approx(before.metrics, nan_ok=True)
     assert manifest.validation == pytest.approx(before.validation)
-    assert any("the version's metrics are those before" in note for note in heard.notes)
+    assert any("The version's metrics are from before" in note for note in heard.notes)
     assert not {folder.name for folder in session.models.version("m").folder.iterdir()} & {"best", "rounds", "saved"}
 
 
@@ -141,13 +141,13 @@ def test_evaluating_them_says_that_they_were_learned(session: xpsql.Session, hea
 
 def test_an_explanation_tells_how_they_are_learned_and_how_long_it_takes(session: xpsql.Session, query: str) -> None:
     for more, wanted in (
-        ("", "learned once they have judged, in one pass"),
-        ("passes = 5", "in one pass from the best one on: about 0."),
-        ("passes = 5", "or, where more passes gained, all 4,000 rows are learned anew"),
+        ("", "learned at the end, in one pass"),
+        ("passes = 5", "in one pass that continues the best one: about 0."),
+        ("passes = 5", "; or, if a later pass is the best, all 4,000 rows are learned anew"),
         ("held_out = 'none'", "not learned"),
         (
             "passes = 5, held_out = 'all'",
-            "all 4,000 rows are learned anew once they have judged, in as many passes",
+            "all 4,000 rows are learned anew at the end, in as many passes",
         ),
     ):
         text = f"EXPLAIN TRAIN MODEL m USING xftrl VALIDATE ON 0.2 {f'WITH ({more})' if more else ''} AS {query}"

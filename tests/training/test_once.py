@@ -64,7 +64,7 @@ def test_or_replace_learns_the_newest_anew_from_the_version_before_it(session: x
     assert versions(session) == [(1, "monday", None, 100), (3, "tuesday", 1, 300)]
     assert session.models.version("m").manifest.learned.examples_total == 400
     learn(session, "wednesday", words="OR REPLACE MODEL m")
-    with pytest.raises(StatementError, match="Version 3 of m learned 'tuesday', and version 4 goes on from it"):
+    with pytest.raises(StatementError, match="Version 3 of m learned 'tuesday', and version 4 continues it"):
         learn(session, "tuesday", words="OR REPLACE MODEL m")
     with pytest.raises(StatementError, match="CONTINUE OR REPLACE needs WITH"):
         session.sql(f"CONTINUE OR REPLACE MODEL m AS {DAY.format(rows=10)}")

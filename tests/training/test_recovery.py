@@ -185,7 +185,7 @@ def test_with_bsp_the_model_after_kills_is_the_one_without(log: Path, tmp_path: 
     assert len(short) <= 2 * len(kills)  # those that a checkpoint stood in, one of each worker
     assert all(key not in windows(after) or windows(after)[key][0] < windows(before)[key][0] for key in short)
     assert sum(note.startswith("Window ") for note in notes) >= len(short)
-    assert any(note.startswith("Going on from checkpoint 00000") for note in notes)
+    assert any(note.startswith("Continuing from checkpoint 00000") for note in notes)
 
 
 def windows(info: pa.Table) -> dict[tuple[int, ...], list[float]]:
@@ -296,7 +296,7 @@ def test_a_worker_that_is_lost_before_the_shards_serve_holds_nothing(monkeypatch
     driver._lost(1, "process 7 on here: its connection is gone", 0.5)
     ((who, error, silent),) = (call.args for call in recoveries.lost.call_args_list)
     assert (who, str(error), silent) == ("worker 1", "Lost worker 1, process 7 on here: its connection is gone.", 0.5)
-    with pytest.raises(LostError, match="asked for work before the driver knew where the shards stand"):
+    with pytest.raises(LostError, match="asked for work before the driver had the addresses of the shards"):
         driver._take(job.Take(1, 0))
 
 

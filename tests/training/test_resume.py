@@ -78,7 +78,7 @@ def interrupted(warehouse: Path, statement: str, place: Path | None = None) -> N
         with xpsql.connect(warehouse, "duckdb", Stopping(lambda: taken() >= CHECKPOINTS)) as session:
             with pytest.raises(TrainingError, match="stopped by the test") as raised:
                 session.sql(statement)
-            assert "RESUME MODEL m goes on from it" in raised.value.__notes__[0]
+            assert "RESUME MODEL m continues from it" in raised.value.__notes__[0]
             assert [v.manifest.status for v in session.models.versions("m")][-1] == "interrupted"
 
 
@@ -149,7 +149,7 @@ def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Pat
     reported = Resumed()
     with xpsql.connect(tmp_path / "broken", "duckdb", reported) as session:
         done = session.sql("RESUME MODEL m").arrow().to_pylist()[0]
-        assert ["Going on from checkpoint 000000-" in note for note in reported.notes] == [True]
+        assert ["Continuing from checkpoint 000000-" in note for note in reported.notes] == [True]
         assert [f"after {examples:,} examples" in reported.notes[0] for examples in reported.before] == [True]
         assert (done["status"], done["version"]) == ("ready", 1)
         assert same(weights(session), expected)
@@ -206,7 +206,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(
     harm(checkpoints(broken)[-1].parent)
     notes, examples = resumed(broken)
     assert said in notes[0]
-    assert "Going on from checkpoint" in notes[1]
+    assert "Continuing from checkpoint" in notes[1]
     assert examples == 2 * ROWS
 
 
@@ -214,7 +214,7 @@ def test_without_a_good_checkpoint_the_training_begins_again_with_the_splits_tha
     for manifest in checkpoints(broken):
         flip(manifest.parent / "driver.state")
     notes, examples = resumed(broken)
-    assert not any("Going on" in note for note in notes)
+    assert not any("Continuing from" in note for note in notes)
     assert examples == 2 * ROWS
 
 
@@ -233,7 +233,7 @@ def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_beg
         model = session.sql("SHOW MODELS").arrow().to_pylist()[0]
         assert (model["status"], model["version"]) == ("interrupted", None)
         reported = re.fullmatch(
-            r"version 1 interrupted: ([0-9,]+) of 16,000 examples; RESUME MODEL goes on after ([0-9,]+)", model["progress"]
+            r"version 1 interrupted: ([0-9,]+) of 16,000 examples; RESUME MODEL continues after ([0-9,]+)", model["progress"]
         )
         assert reported is not None
         reached, kept = (int(number.replace(",", "")) for number in reported.groups())
@@ -261,7 +261,7 @@ def test_the_same_statement_resumes_in_a_session_that_resumes(broken: Path) -> N
         path = broken.parent / "log.parquet"
         session.sql(STATEMENT.replace("@", f"parquet.`{path}`"))
         assert [(v.number, v.manifest.status) for v in session.models.versions("m")] == [(1, "ready")]
-    assert "Going on from checkpoint" in reported.notes[0]
+    assert "Continuing from checkpoint" in reported.notes[0]
 
 
 def test_another_statement_begins_anew_in_a_session_that_resumes_and_says_so(broken: Path) -> None:
@@ -279,7 +279,7 @@ def test_the_command_resumes_the_statements_of_a_file(broken: Path) -> None:
     done = CliRunner().invoke(main, ["run", str(script), "--warehouse", str(broken), "--resume", "--format", "json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout.splitlines()[-1])["version"] == 1
-    assert "Going on from checkpoint" in done.stderr
+    assert "Continuing from checkpoint" in done.stderr
 
 
 def test_another_training_of_the_model_ends_what_was_interrupted(broken: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_training_that_waits_to_be_resumed_keeps_its_model_as_it_is(tmp_path: 
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
         with pytest.raises(ModelError, match=r"Version 2 of model m was interrupted.*RESUME MODEL m first"):
             session.sql("SHRINK MODEL m WHERE updates < 2")
-        with pytest.raises(ModelError, match=r"Version 2 of model m.*goes on from version 1\. RESUME MODEL m first"):
+        with pytest.raises(ModelError, match=r"Version 2 of model m.*continues version 1\. RESUME MODEL m first"):
             session.sql("DROP MODEL m VERSION 1")
         session.sql("RESUME MODEL m; SHRINK MODEL m WHERE updates < 2")
         assert [(v.number, v.manifest.parent) for v in session.models.versions("m")] == [(1, None), (2, 1), (3, 2)]
@@ -319,7 +319,7 @@ def test_a_staged_query_is_resumed_from_its_rows(tmp_path: Path) -> None:
     interrupted(tmp_path / "warehouse", STATEMENT.replace("@", query))
     path.unlink()
     notes, _ = resumed(tmp_path / "warehouse")
-    assert "Going on from checkpoint" in notes[0]
+    assert "Continuing from checkpoint" in notes[0]
 
 
 def test_expressions_and_filters_are_made_again(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_expressions_and_filters_are_made_again(tmp_path: Path) -> None:
     query = f"(SELECT label, ts, upper(user) AS user, item FROM parquet.`{path}` WHERE item < 1000)"
     interrupted(tmp_path / "warehouse", STATEMENT.replace("@", query))
     notes, _ = resumed(tmp_path / "warehouse")
-    assert "Going on from checkpoint" in notes[0]
+    assert "Continuing from checkpoint" in notes[0]
 
 
 def test_a_checkpoint_names_the_batches_of_each_split_and_those_it_goes_back_to(broken: Path) -> None:

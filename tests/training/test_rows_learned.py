@@ -59,7 +59,7 @@ def test_estimates_are_of_the_rows_that_a_filter_leaves(
     counted = session.sql(f"SELECT count(*) AS n FROM {days} WHERE {condition}").fetchall()[0][0]
     assert rows in (None, counted)
     found = explained(session, f"{days} WHERE {condition}")
-    assert found["estimated rows"].startswith(f"{counted} (counted in ")
+    assert found["rows"].startswith(f"{counted:,} (counted in ")
     assert found["batch size"] == str(64 if counted < 50_000 else 1024)
 
 
@@ -74,8 +74,8 @@ def test_the_batch_size_that_was_chosen_is_shown(session: xpsql.Session, days: s
 
 def test_rows_that_are_held_out_do_not_count(session: xpsql.Session, days: str) -> None:
     found = explained(session, f"{days} WHERE day < 22", "VALIDATE ON LAST 0.1")
-    assert found["estimated rows"].startswith(f"{22 * ROWS * 9 // 10} (counted in ")
-    assert found["estimated rows"].endswith("without those held out)")
+    assert found["rows"].startswith(f"{22 * ROWS * 9 // 10:,} (counted in ")
+    assert found["rows"].endswith("without those held out)")
     assert found["batch size"] == "64"  # 55,000 rows would be learned in batches of 256
     assert explained(session, f"{days} WHERE day < 22")["batch size"] == "256"
 
@@ -98,9 +98,9 @@ def test_too_many_rows_to_count_are_judged_by_a_sample(
     session: xpsql.Session, days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_scan, "MOST_COUNTED", 1000)
-    found = explained(session, f"{days} WHERE item <= 3")["estimated rows"]
+    found = explained(session, f"{days} WHERE item <= 3")["rows"]
     counted = session.sql(f"SELECT count(*) AS n FROM {days} WHERE item <= 3").fetchall()[0][0]
-    assert int(found.split()[0]) == pytest.approx(counted, rel=0.02)
+    assert int(found.split()[0].replace(",", "")) == pytest.approx(counted, rel=0.02)
     assert found.endswith("(about: by the share that filters leave of a sample)")
     with pytest.raises(xpsql.StatementError, match="The query returns no rows"):
         explained(session, f"{days} WHERE user = 'u5x'")
@@ -117,7 +117,7 @@ def test_rows_of_arrays_that_a_filter_leaves_are_counted_and_told_as_a_sample_wh
     text = f"EXPLAIN TRAIN MODEL none USING xftrl LABEL label AS SELECT * FROM {query}"
     found = dict(session.sql(text.replace("SELECT * FROM (", "")[:-1]).fetchall())
     assert found["input"].startswith("nested rows")
-    assert found["estimated rows"].startswith(f"{counted} (counted in ")
+    assert found["rows"].startswith(f"{counted:,} (counted in ")
     monkeypatch.setattr(nested, "MOST_COUNTED", 100)
     found = dict(session.sql(text.replace("SELECT * FROM (", "")[:-1]).fetchall())
-    assert found["estimated rows"].endswith("(about: by the share that filters leave of a sample)")
+    assert found["rows"].endswith("(about: by the share that filters leave of a sample)")

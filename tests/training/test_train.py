@@ -340,9 +340,20 @@ def test_explain_starts_nothing_and_names_slots_operators_and_bytes(session: xps
     assert values["slot price"].startswith("continuous")
     assert values["slot tags"].startswith("multi-valued")
     assert "read in place" in values["input"]
-    assert values["estimated rows"] == "2000"
+    assert values["rows"] == "2,000"
     assert "bytes" in values["row of weights"]
     assert not (tmp_path / "warehouse" / "models").exists()
+
+
+@pytest.mark.parametrize("query", ["SELECT * FROM parquet.`{}`", "SELECT * FROM parquet.`{}` ORDER BY ts"])
+def test_explain_begins_with_what_people_ask(session: xpsql.Session, tmp_path: Path, query: str) -> None:
+    path = write(log(2_000), tmp_path / "log.parquet")
+    shown = session.sql(f"EXPLAIN TRAIN MODEL m USING fm IGNORE (ts) AS {query.format(path)}")
+    summary = repr(shown).split("\n\n")[0].splitlines()
+    asked = ["model", "algorithm", "rows", "passes", "time", "memory", "stored", "batch size", "workers", "shards"]
+    assert [line.split("  ")[0] for line in summary[2:]] == asked
+    assert max(map(len, summary)) <= 80
+    assert len(repr(shown).splitlines()) == len(shown) + 3
 
 
 def test_progress_is_there_for_others_and_the_statement_is_kept(session: xpsql.Session, tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(-1, 1)) TUNE BY auc TRIALS 4 AS {q}", "alpha"),
         ("TRAIN MODEL m USING xftrl (alfa = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 AS {q}", "Did you mean alpha"),
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY pcopc TRIALS 4 AS {q}", "expects a metric"),
-        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY gauc TRIALS 2 AS {q}", "never known"),
+        ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY gauc TRIALS 2 AS {q}", "does not measure"),
         (
             "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD tpe AS {q}",
             "random, grid or halving",

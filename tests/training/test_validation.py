@@ -169,7 +169,7 @@ def test_a_pass_is_judged_by_the_metric_that_patience_names(session: xpsql.Sessi
         assert best[by] == int(np.argmax(values))
         assert len(values) == best[by] + 4
     assert best["auc"] != best["logloss"]
-    for by, why in (("gauc", "never known of xftrl on rows held out. Take one of auc, "), ("pcopc", "Valid")):
+    for by, why in (("gauc", "is not measured for xftrl on rows held out. Use one of auc, "), ("pcopc", "Valid")):
         with pytest.raises(StatementError, match=why) as caught:
             train(session, query, "VALIDATE ON 0.2", f", passes = 3, patience = 1, patience_by = '{by}'")
         assert caught.value.position is not None

@@ -166,7 +166,7 @@ def test_plans_and_manifests_stay_small() -> None:
 
 def test_a_version_that_needs_what_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     write_manifest(tmp_path, Manifest(requires=("later",)))
-    with pytest.raises(ModelError, match=r"needs later, which this xpsql does not know\. Install a newer"):
+    with pytest.raises(ModelError, match=r"needs later, which this xpsql does not support\. Install a newer"):
         read_manifest(tmp_path)
     assert json.loads((tmp_path / "manifest.json").read_text())["format"] == FORMAT
 

@@ -127,9 +127,9 @@ def check(checkpoint: Checkpoint, name: str) -> None:
         raise ValueError("it has other values than a checkpoint")
     files = (checkpoint.driver, *(file for part in checkpoint.parts for file in part.files))
     if wrong := [one.name for one in files if FILE_NAME.fullmatch(one.name) is None]:
-        raise ValueError(f"{wrong[0]!r} is no name of a file beside it")
+        raise ValueError(f"{wrong[0]!r} is not the name of a file next to it")
     if checkpoint.name != name or not all(map(NAME.fullmatch, checkpoint.after)):
-        raise ValueError("it is of another checkpoint, or goes back to what is none")
+        raise ValueError("it is of another checkpoint, or depends on a missing one")
 
 
 def name_of(epoch: int, number: int) -> str:

@@ -139,7 +139,7 @@ class Echo:
     def __enter__(self) -> Echo:
         self._socket = socket.create_server(("", 0))
         self.port: int = self._socket.getsockname()[1]
-        threading.Thread(target=self._answer, name="xpsql: who reaches us", daemon=True).start()
+        threading.Thread(target=self._answer, name="xpsql: find an address that tasks reach", daemon=True).start()
         return self
 
     def __exit__(self, *raised: object) -> None:

@@ -33,7 +33,7 @@ STATIC = {"spark.app.name": "xpsql", "spark.ui.showConsoleProgress": "false", "s
 SESSION = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}  # as Spark 4 is by default
 ENDED = (
     "The Spark application of this session has ended: it was stopped, or its cluster or JVM ended it. Start Spark and open a "
-    "session on it; RESUME MODEL goes on with a training that was interrupted."
+    "session on it; RESUME MODEL continues an interrupted training."
 )
 INSTALL_JAVA = "Install a JDK, version 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), and set JAVA_HOME."
 
@@ -115,7 +115,7 @@ def started(master: str | None, conf: Mapping[str, str]) -> SparkSession:
             with keeping_interrupts():
                 spark = builder.getOrCreate()
     except (PySparkException, Py4JJavaError, RuntimeError, OSError) as error:
-        raise StatementError(f"Spark does not start: {plain(root_cause(str(error)))} Its own messages stand above.") from error
+        raise StatementError(f"Spark does not start: {plain(root_cause(str(error)))} Its own messages are above.") from error
     given = spark.sparkContext.getConf()
     for name, value in SESSION.items():
         if not given.contains(name):

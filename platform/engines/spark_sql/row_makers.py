@@ -18,7 +18,7 @@ def named_in(text: str) -> str | None:
 def not_alone(name: str) -> str:
     """Return words for one that is a part of an expression, or of another clause than SELECT."""
     return (
-        f"{name} makes rows, so it stands alone as a column of SELECT. Compute with its rows around it: "
+        f"{name} makes rows, so it must be a column of SELECT by itself. Compute with its rows around it: "
         f"FROM requests LATERAL VIEW {name}(items) t AS item."
     )
 

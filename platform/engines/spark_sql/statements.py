@@ -51,7 +51,7 @@ def read(text: str) -> Statement:
         if cursor.accept(*words.split()):
             return parse(cursor)
     begins = " ".join(token.text for token in cursor.tokens[:2])
-    raise NotAvailableError(f"The engine runs {RUNS}; it does not know {begins!r}.", cursor.position())
+    raise NotAvailableError(f"The engine runs {RUNS}; it does not run {begins!r}.", cursor.position())
 
 
 def opened(text: str) -> Cursor:

@@ -35,7 +35,7 @@ MESSAGE = pa.schema(
 """The columns of a message where no schema is given."""
 Flags = NDArray[np.bool_]
 NO_UTF8 = "it is not UTF-8"
-NO_OBJECT = "it is no JSON object"
+NO_OBJECT = "it is not a JSON object"
 VALUE = "xpsql_value"
 KEPT = 32
 

@@ -38,7 +38,7 @@ class FilesOptions:
     schema: str | None = option(None, "columns of JSON objects, 'user STRING, ts TIMESTAMP'; other formats have a schema")
     on_error: str = option(
         "fail",
-        "a line that does not fit the schema: an error, or skipped and recorded beside the version",
+        "a line that does not fit the schema: an error, or skipped and recorded with the version",
         choices=("fail", "skip"),
     )
 

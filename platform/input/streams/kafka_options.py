@@ -34,7 +34,7 @@ OWN = ("bootstrap.servers", "group.id")
 class KafkaOptions:
     """Options of read_kafka."""
 
-    bootstrap_servers: str | None = option(None, "brokers to begin with, 'host:port,host:port'")
+    bootstrap_servers: str | None = option(None, "brokers to connect to first, 'host:port,host:port'")
     schema: str | None = option(
         None,
         "columns of the JSON objects that values are, 'user STRING, ts TIMESTAMP'; without it the columns are key, value, "
@@ -47,7 +47,7 @@ class KafkaOptions:
     )
     on_error: str = option(
         "fail",
-        "a value that does not fit the schema: an error, or skipped and recorded beside the version",
+        "a value that does not fit the schema: an error, or skipped and recorded with the version",
         choices=("fail", "skip"),
     )
     kafka: dict[str, str] | None = option(  # noqa: RUF009  `option` makes a field

@@ -52,7 +52,7 @@ class MessageSource:
         """Return the error of a message that is not a row."""
         topic = ranges_of(split)[0].topic
         return DataError(
-            f"The message at offset {first.offset} of partition {first.partition} of topic {topic} is no row: "
+            f"The message at offset {first.offset} of partition {first.partition} of topic {topic} is not a row: "
             f"{first.reason}. read_kafka(..., on_error => 'skip') skips such messages and records them."
         )
 

@@ -288,8 +288,8 @@ def sorted_out(came: list[Message], wanted: MessageRange, on_error: Callable[[st
                 return Reached(messages, True)
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise DataError(
-                f"Kafka does not have all of {wanted.where} any more: {error.str()}. Let it keep messages "
-                "longer (retention.ms); a new CONTINUE WITH (data_loss = 'continue') learns what is left."
+                f"Kafka does not have all of {wanted.where} any more: {error.str()}. Make it keep messages longer "
+                "(retention.ms); a new CONTINUE WITH (data_loss = 'continue') learns what is left."
             )
         elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._BAD_MSG) or error.fatal():
             raise DataError(

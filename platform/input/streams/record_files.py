@@ -83,7 +83,8 @@ class LineSource:
     def no_row(self, split: Split, first: Skipped) -> DataError:
         """Return the error of a line that is not a row."""
         return DataError(
-            f"Line {first.offset} of {as_row_group(split).path} is no row: {first.reason}. read_files(..., on_error => 'skip') "
+            f"Line {first.offset} of {as_row_group(split).path} is not a row: {first.reason}. read_files(..., "
+            "on_error => 'skip') "
             "skips such lines and records them."
         )
 

@@ -74,7 +74,7 @@ class TopicStream:
         if not learned and not self._forgives and is_compacted(self._settings, self._topic):
             raise DataError(
                 f"Topic {self._topic} is compacted (cleanup.policy): a training that is resumed may find fewer messages than "
-                "it had. Learn from a topic whose messages are deleted by time alone; WITH (data_loss = 'continue') begins."
+                "it had. Learn from a topic whose messages are deleted only by time; WITH (data_loss = 'continue') begins."
             )
         arrived = [Arrived(number, self._start(number, at, learned), at.high) for number, at in sorted(found.items())]
         ranges = cut(self._topic, [one for one in arrived if one.start < one.stop])
@@ -133,8 +133,8 @@ class TopicStream:
             number = next(iter(lost))
             raise DataError(
                 f"Kafka has dropped {sum(lost.values()):,} messages of topic {self._topic} before they were learned from: of "
-                f"partition {number} offset {expected[number]} is next, and the first one left is {found[number].low}. Let it "
-                f"keep messages longer (retention.ms); {self._remedy}"
+                f"partition {number} offset {expected[number]} is next, and the first one left is {found[number].low}. Make "
+                f"it keep messages longer (retention.ms); {self._remedy}"
             )
         for number, start in sorted(expected.items()):
             if start > found[number].high:

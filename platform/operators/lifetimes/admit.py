@@ -28,24 +28,30 @@ class AdmitOptions:
 
     min_count: int | None = option(None, "occurrences before a feature gets weights", minimum=1, maximum=MOST_COUNTED)
     within: str | None = option(
-        None, "TIME after which an occurrence may be forgotten, such as '7 days'; after twice it is", needs=(when("min_count"),)
+        None,
+        "TIME after which an occurrence may be forgotten, such as '7 days'; after twice that time it is",
+        needs=(when("min_count"),),
     )
-    probability: float | None = option(None, "chance of each occurrence to be the one", minimum=0, maximum=1, open_minimum=True)
-    utility: float | None = option(None, "what the utility of the feature must exceed", minimum=0, relation=">")
-    information: float | None = option(None, "what the information of the feature must exceed", minimum=0, relation=">")
-    slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
+    probability: float | None = option(
+        None, "probability that an occurrence admits the feature", minimum=0, maximum=1, open_minimum=True
+    )
+    utility: float | None = option(None, "least utility of a feature, exclusive", minimum=0, relation=">")
+    information: float | None = option(None, "least information of a feature, exclusive", minimum=0, relation=">")
+    slots: tuple[str, ...] = option((), "the slots that it applies to; by default all")
 
 
 def admit(options: AdmitOptions, table: TableSpec) -> Operator:
-    """Give a feature a row only once it has shown that it deserves one; until then it reads as absent.
+    """Give a feature a row only once it meets a condition, such as enough occurrences; until then it is absent.
 
-    min_count: from its n-th occurrence on. Before, it costs about eleven bytes. Occurrences are counted for ever, or `within`
-    a time, which bounds the memory of a stream.
-    probability: an occurrence admits with probability p, c occurrences in a push with 1 - (1 - p)^c, drawn from (seed, key,
-    pass, split, batch). It costs nothing before.
-    utility, information: of the row that the feature would have by now, which is kept, updated and expires as others do, but
-    reads as absent, and is the feature's row from then on. Before, it costs what a row of the first table costs. In a later
-    table's own operators, of the feature's row in the first table, after the push.
+    min_count: the feature gets a row at its n-th occurrence. Before, it costs about eleven bytes. Occurrences are counted
+    for ever, or `within` a time, which bounds the memory of a stream.
+
+    probability: an occurrence admits the feature with probability p, and c occurrences in a push with 1 - (1 - p)^c, drawn
+    from (seed, key, pass, split, batch). Before, the feature costs nothing.
+
+    utility, information: those of the feature's candidate row, which is updated and expires like other rows but is treated
+    as absent, and becomes the feature's row. Before, it costs as much as a row of the first table. In a later table's own
+    operators, those of the feature's row in the first table, after the push.
 
     Source: inclusion by count and by probability, McMahan et al., "Ad Click Prediction: a View from the Trenches", KDD 2013,
     section 3.1, with exact counts instead of Bloom filters.

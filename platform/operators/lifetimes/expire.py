@@ -23,22 +23,25 @@ class ExpireOptions:
     """Options of expire; a row ends where all conditions given hold."""
 
     after: str | None = option(None, "TIME since the feature was last seen, such as '30 days'")
-    utility: float | None = option(None, "what the utility of the row is below", minimum=0, open_minimum=True, relation="<")
+    utility: float | None = option(None, "rows end whose utility is below this", minimum=0, open_minimum=True, relation="<")
     grace: int = option(
         10, "updates that a row has had before its utility counts", minimum=0, maximum=2**31 - 1, needs=(when("utility"),)
     )
-    slots: tuple[str, ...] = option((), "the slots that it applies to; all where none is named")
+    slots: tuple[str, ...] = option((), "the slots that it applies to; by default all")
 
 
 def expire(options: ExpireOptions, table: TableSpec) -> Operator:
-    """End rows that are of no more use: the feature reads as absent, and starts anew where it comes again.
+    """Remove rows that are no longer useful: the feature is absent, and starts anew if it occurs again.
 
-    after: the newest TIME seen minus the row's `last_seen` is larger. Of a model that is continued, too.
-    utility: below the bound, `grace` updates or more after the row started; with `recent`, the utility of late. Information is
-    no condition: it depends on the base rate of all examples too, so that a row that had ended could come back to life.
+    after: a row ends if the newest TIME seen, also by the versions that this one continues, is later than the row's
+    `last_seen` by more than this.
 
-    One expire ends a row where all of its conditions hold; of several, each for itself. Rows end at once, for pulls, pushes
-    and versions alike; their memory is taken back by the way, some rows with each push.
+    utility: a row ends if its utility is below the bound, once it has had `grace` updates. With `recent`, it is the recent
+    utility. Information cannot be a condition: it depends on the base rate of all examples, so a row that had ended could
+    become valid again.
+
+    Conditions in one expire are joined by AND, those of several expire by OR. Rows end at once, for pulls, pushes and
+    versions alike. Their memory is freed gradually, some rows with each push.
 
     Source: time to live, as in Gray and Cheriton, "Leases: An Efficient Fault-Tolerant Mechanism for Distributed File Cache
     Consistency", SOSP 1989; utility and information: platform/operators/lifetimes/feature_value.py.

@@ -21,7 +21,7 @@ class RecentOptions:
 
 
 def recent(options: RecentOptions, table: TableSpec) -> Operator:
-    """Keep shows and clicks that are halved per half_life of TIME; utility and information are of these then.
+    """Halve shows and clicks per half_life of TIME; utility and information then use these.
 
     It changes no weight. admit, expire, ML.WEIGHTS and SHRINK MODEL use what it keeps. It adds 8 bytes to a row.
 

@@ -71,7 +71,7 @@ def welcome(stream: Stream, secret: bytes, channel: bytes, enter: Callable[[], b
     if (magic, version) != (MAGIC, VERSION) or not known:
         turn_away(stream, Verdict.REFUSED)
         check(magic, version)
-        raise WireError("the client does not know the secret of this job")
+        raise WireError("the client does not have the secret of this job")
     if not enter():
         turn_away(stream, Verdict.FULL)
         raise WireError("there are as many connections as there may be")
@@ -99,7 +99,7 @@ def introduce(stream: Stream, secret: bytes, channel: bytes) -> None:
     stream.send(PROOF.pack(MAGIC, VERSION, 0, nonce, tag(secret, b"client", hello, nonce, channel)))
     proof = read_verdict(stream.receive(HELLO.size))
     if not hmac.compare_digest(proof, tag(secret, b"server", hello, nonce, channel)):
-        raise WireError("the server does not know the secret of this job")
+        raise WireError("the server does not have the secret of this job")
 
 
 def read_verdict(hello: bytes) -> bytes:

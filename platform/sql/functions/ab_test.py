@@ -52,8 +52,8 @@ AB_TEST = TableFunction(
     "[, SPLIT (arm = share, ...)])",
     "The arms of an experiment against its CONTROL, by units (users) whose rows are added up: variant, units, mean, lift with "
     "low and high, lift_relative with relative_low and relative_high, each of 95 %, p_value, variance_reduction, and srm_p, "
-    "the probability that the arms' sizes differ so much by chance from SPLIT, or from equal ones. COVARIATE is what was known "
-    "of a unit before it came into the experiment, and never after: CUPED takes out what it explains.",
+    "the probability that the arms' sizes differ so much by chance from SPLIT, or from equal ones. COVARIATE is a value "
+    "of a unit from before the experiment, never from after: CUPED removes what it explains.",
     "required",
     (),
     run,

@@ -22,8 +22,8 @@ AUDIT = TableFunction(
     "AUDIT",
     "ML.AUDIT()",
     "Statements that changed something in the warehouse, oldest first: time, user, host, pid, statement, model, the version "
-    "served before and after, the newest one, and the error of one that failed. intact is false where a line is damaged, or "
-    "does not go on from the line before.",
+    "served before and after, the newest one, and the error of one that failed. intact is false if a line is "
+    "damaged, or does not continue the line before.",
     "none",
     (),
     run,

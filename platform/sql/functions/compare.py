@@ -30,9 +30,9 @@ def run(context: StatementContext, call: Call) -> Pending:
 COMPARE = TableFunction(
     "COMPARE",
     "ML.COMPARE(MODEL name [VERSION n], MODEL name [VERSION n], TABLE t | (query) [, GROUP column])",
-    "Two versions on the same rows, by auc and logloss, or rmse and mae of numbers: metric, model_value, other_value, "
-    "difference (the first less the second), low and high, between which it lies in 95 % of 1,000 bootstrap samples, examples, "
-    "groups. GROUP draws the rows of a user, or of a day, together. Of several labels rows of each.",
+    "Compare two versions on the same rows, by auc and logloss, or rmse and mae for numbers: metric, model_value, other_value, "
+    "difference (the first less the second), low and high, which bound it in 95 % of 1,000 bootstrap samples, examples, "
+    "groups. GROUP draws the rows of a user, or of a day, together. With several labels, rows for each.",
     "required",
     (),
     run,

@@ -31,7 +31,7 @@ DATA_DRIFT = TableFunction(
     "ML.DATA_DRIFT(MODEL name [VERSION n], TABLE t | (query) [, BY column])",
     "A row for each slot, and for predictions: how far the values of a query are from those that the version learned. drift "
     "is the Jensen-Shannon divergence js beyond noise, what chance gives; l_infinity, psi and, of numbers, wasserstein; "
-    "null_share and new_share (occurrences whose feature has no row) beside those of the version; top_changes: the values "
+    "null_share and new_share (occurrences whose feature has no row), each also for the version; top_changes: the values "
     "whose shares changed most. With BY a row for each value of a column, such as the day. See [monitoring.md](monitoring.md).",
     "required",
     (),

@@ -92,9 +92,9 @@ EVALUATE = TableFunction(
     "EVALUATE",
     "ML.EVALUATE(MODEL name [VERSION n] [, TABLE t | (query) [, ITEMS TABLE t | (query), k [, EXCLUDE column]] "
     "[, VECTORS name AS (query)] ...])",
-    "One row of metrics: on data with labels, or, without data, the training's. Of several labels a row of each. With "
-    "ITEMS a row for each k: recall, ndcg, hit_rate and coverage of the k best of all items, where a column of the item's name "
-    "says which item, or array of items, a row took.",
+    "One row of metrics: on data with labels, or, without data, the training's. With several labels, a row for each. With "
+    "ITEMS a row for each k: recall, ndcg, hit_rate and coverage of the k best of all items, where the column with the "
+    "item's name holds the item, or array of items, that a row took.",
     "optional",
     ("a number of items",),
     run,

@@ -39,9 +39,9 @@ def run(context: StatementContext, call: Call) -> Pending:
 EXPLAIN_PREDICT = TableFunction(
     "EXPLAIN_PREDICT",
     "ML.EXPLAIN_PREDICT(MODEL name [VERSION n], TABLE t | (query), top_k [, BASELINE TABLE t | (query)])",
-    "Score rows, and say which slots add most to each score or take most from it: the input's columns, predicted_<label>, "
-    "top_feature_attributions, baseline_prediction_value, prediction_value, approximation_error; of several labels a row of "
-    "each. The baseline is the mean score of the rows of BASELINE, or of the rows themselves.",
+    "Score rows, and show which slots raise or lower each score most: the input's columns, predicted_<label>, "
+    "top_feature_attributions, baseline_prediction_value, prediction_value, approximation_error; with several labels, a row "
+    "for each. The baseline is the mean score of the rows of BASELINE, or of the rows themselves.",
     "required",
     ("a number of attributions",),
     run,

@@ -28,7 +28,7 @@ NEAREST = TableFunction(
     "NEAREST",
     "ML.NEAREST(MODEL name [VERSION n], slot, value | TABLE t | (query), k)",
     "The k features of a slot whose vectors are nearest to one's: slot, key, similarity (cosine). For a query, whose first "
-    "column has the values: the k nearest for each row, beside its columns. For models with vectors.",
+    "column has the values: the k nearest for each row, with the row's columns. For models with vectors.",
     "none",
     ("a slot", "a value", "a number of features"),
     run,

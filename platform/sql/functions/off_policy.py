@@ -38,7 +38,7 @@ def read_options(cursor: Cursor) -> bool:
     overlap = False
     for name, value in cursor.options().items():
         if name != "overlap" or not isinstance(value.value, bool):
-            raise StatementError("ML.OFF_POLICY knows WITH (overlap = true) alone.", value.position)
+            raise StatementError("ML.OFF_POLICY takes only WITH (overlap = true).", value.position)
         overlap = value.value
     return overlap
 
@@ -71,8 +71,8 @@ OFF_POLICY = TableFunction(
     "served_propensity; REWARD: the model's label). A row for each of ips, snips, dr and switch: value (the reward a request) "
     "with low and high, logged (of the log), gain with gain_low and gain_high, of 95 % of 1,000 bootstrap samples of requests, "
     "or of GROUP; requests, groups, effective_rows, max_weight, and unsupported, the share of the policy's decisions that the "
-    "log could not have made. Weights are at most CLIP, 20; above it switch takes the model's word. Of less than 100 effective "
-    "rows nothing is estimated.",
+    "log could not have made. Weights are at most CLIP, 20; above it, switch uses the model's estimate. With fewer than 100 "
+    "effective rows nothing is estimated.",
     "required",
     (),
     run,

@@ -41,8 +41,8 @@ def run(context: StatementContext, call: Call) -> Pending:
 RECOMMEND = TableFunction(
     "RECOMMEND",
     "ML.RECOMMEND(MODEL name [VERSION n], TABLE t | (query), k, ITEMS TABLE t | (query) [, EXCLUDE column])",
-    "The k best items for each row: the row's columns, the item, rank (from 1) and score. ITEMS has an item a row: what tells "
-    "items apart in its first column, and the other columns of the item that the model learned from.",
+    "The k best items for each row: the row's columns, the item, rank (from 1) and score. ITEMS has an item a row: the "
+    "item's id in its first column, and the other columns of the item that the model learned from.",
     "required",
     ("a number of items",),
     run,

@@ -83,7 +83,7 @@ class Continue:
                 done = train(plan, context.engine, context.models, context.reporter)
         if learned:
             context.models.drop(self.model, version.number)
-            context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is gone.")
+            context.reporter.note(f"Version {version.number} of {self.model}, which had learned {self.name!r}, is removed.")
         return done
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
@@ -179,8 +179,8 @@ class Continue:
             message = f"WITH refit computes the constants of TRANSFORM anew, and version {plan.parent} has none. Leave it out."
             raise StatementError(message, self.given["WITH"].value["refit"].position)
         context.reporter.note(
-            f"The constants of TRANSFORM are computed anew: what version {plan.parent} learned of such columns was of other "
-            "bounds and scales."
+            f"The constants of TRANSFORM are computed anew: version {plan.parent} learned such columns with "
+            "other bounds and scales."
         )
         text = query.inserted(f"({before.text}\n)", 0)
         written = read_transform(Cursor(text, tokenize(text)))
@@ -252,7 +252,7 @@ def check_named(given: clauses.Clauses, stream: streams.Streamed | None) -> None
     streams.check_settings(stream, clauses.settings(given["WITH"].value if "WITH" in given else {}), given)
     if "WITH" in given and "base_rate" in given["WITH"].value:
         raise StatementError(
-            f"{BASE_RATE} has no effect: CONTINUE goes on with the intercept of its version. Leave it out.",
+            f"{BASE_RATE} has no effect: CONTINUE keeps the intercept of its version. Leave it out.",
             given["WITH"].value["base_rate"].position,
             BASE_RATE,
         )
@@ -285,12 +285,12 @@ CONTINUE = Statement("CONTINUE", GRAMMAR, "Learn from more data: a new version o
 EXPLAIN_CONTINUE = Statement(
     "EXPLAIN CONTINUE",
     "EXPLAIN CONTINUE MODEL ...",
-    "Show what a continued training would do, without starting it.",
+    "Show what a CONTINUE would take, as EXPLAIN TRAIN does, without starting it.",
     parse_explain,
 )
 EXPLAIN_FAST_CONTINUE = Statement(
     "EXPLAIN FAST CONTINUE",
     "EXPLAIN FAST CONTINUE MODEL ...",
-    "As EXPLAIN CONTINUE, without the sample that is learned from: time and memory are estimated for usual rows.",
+    "Show the same as EXPLAIN CONTINUE without learning from a sample: time and memory are estimated for usual rows.",
     parse_explain_fast,
 )

@@ -58,7 +58,7 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
     for slot in manifest.slots:
         yield f"slot {slot.name}", kind(slot)
     for dense in manifest.dense:
-        yield f"dense {dense.name}", f"float32{list(dense.shape)}{', for training alone' if dense.train_only else ''}"
+        yield f"dense {dense.name}", f"float32{list(dense.shape)}{', only for training' if dense.train_only else ''}"
     for source in manifest.sources:
         yield f"source {source.name}", read_of(source)
     yield "classes", ", ".join(map(str, manifest.roles.classes)) or None
@@ -97,7 +97,7 @@ def said(manifest: Manifest) -> Iterator[tuple[str, str | None]]:
         yield from clause.properties(manifest)
     learned = manifest.learned
     if learned.held_out is not None:
-        yield "held out", f"{learned.held_out}: learned after they had judged, so metrics are those before"
+        yield "held out", f"{learned.held_out}: learned at the end; metrics are from before"
     for number, one in enumerate(learned.rounds if manifest.files is not None else (), 1):
         kept = ", kept" if one.best_pass == learned.best_pass else ""
         plateau = manifest.settings.get("plateau")

@@ -85,7 +85,7 @@ class CreateHistory:
             age_in_units(self.within, time)
         values = tuple(name for name in schema.names if name.lower() not in (by.lower(), order.lower()))
         if not values:
-            raise StatementError(f"The query needs a column beside {by} and {order}, to remember.")
+            raise StatementError(f"The query needs a column other than {by} and {order}, to remember.")
         return values
 
     def schema(self, context: StatementContext) -> pa.Schema:
@@ -93,7 +93,7 @@ class CreateHistory:
             source = opened(self.stream.relation, context.models.warehouse, False)
             splits = source.news({})
             if not splits:
-                raise StatementError(f"Nothing has come in {source.name} so far. CREATE HISTORY once there is.")
+                raise StatementError(f"Nothing has arrived in {source.name} yet. CREATE HISTORY once something has.")
             return source.scan(self.stream.query.query, splits).schema
         with self.query.expanded(context) as passage, passage.locating():
             return context.engine.schema(passage.text)
@@ -181,7 +181,7 @@ def refreshed(
         before = histories.newest(name)
         version = published(histories, definition, context)
         if before is not None and version.number == before.number:
-            context.reporter.note(f"Nothing has come since version {before.number} of history {name}.")
+            context.reporter.note(f"Nothing has arrived since version {before.number} of history {name}.")
         if every is not None:
             context.reporter.note(f"Publishing history {name} every {every:g} s; STOP HISTORY {name} ends it.")
             stopped = False
@@ -326,7 +326,7 @@ CREATE_HISTORY = Statement(
     "CREATE HISTORY",
     "CREATE HISTORY name AS query\n  PARTITION BY column ORDER BY column KEEP LAST n [WITHIN INTERVAL n DAYS]\n"
     "  [PUBLISH EVERY n {SECONDS | MINUTES}]",
-    "Keep the last events of each user: of a query, or of a stream as they arrive; see docs/histories.md.",
+    "Keep the last events of each user, from a query or from a stream; see docs/histories.md.",
     parse_create,
 )
 REFRESH_HISTORY = Statement(

@@ -53,7 +53,7 @@ def parse_reproduce(cursor: Cursor) -> Reproduce:
 SHOW_PROVENANCE = Statement(
     "SHOW PROVENANCE OF MODEL",
     "SHOW PROVENANCE OF MODEL name [VERSION n]",
-    "What a version was made from: its statement, ancestors, sources, options and who chose them, packages, builds, "
+    "Show what a version was made from: its statement, ancestors, sources, options and how each was chosen, packages, builds, "
     "processor, and its files, each with a digest where it has one.",
     parse_shown,
 )
@@ -61,6 +61,7 @@ REPRODUCE = Statement(
     "REPRODUCE MODEL",
     "REPRODUCE MODEL name [VERSION n]",
     "Train a version again, in a folder that is removed afterwards, and compare: files by their bytes, or, where several "
-    "workers ran freely, metrics with the spread of three runs. An error where it differs; what has changed is said first.",
+    "workers ran freely, metrics with the spread of three runs. It fails if they differ, and reports first "
+    "what has changed since.",
     parse_reproduce,
 )

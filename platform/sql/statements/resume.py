@@ -45,7 +45,7 @@ def resumed(context: StatementContext, model: str, statement: str) -> Resume | N
     number = waiting.number
     context.reporter.note(
         f"Version {number} of {model} was interrupted in another statement, so this one begins anew: SHOW TRAIN MODEL {model} "
-        f"VERSION {number} shows that one, and RESUME MODEL {model} goes on with it."
+        f"VERSION {number} shows that one, and RESUME MODEL {model} continues it."
     )
     return None
 
@@ -75,6 +75,6 @@ def parse(cursor: Cursor) -> Resume:
 RESUME = Statement(
     "RESUME MODEL",
     "RESUME MODEL name",
-    "Go on with a training that was interrupted, from its last checkpoint.",
+    "Continue an interrupted training from its last checkpoint.",
     parse,
 )

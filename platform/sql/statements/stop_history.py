@@ -46,6 +46,6 @@ class StopHistory:
 STOP_HISTORY = Statement(
     "STOP HISTORY",
     "STOP HISTORY name",
-    "Let the process that publishes a history (PUBLISH EVERY) publish new events, and end; returns the newest version.",
+    "Make the process that publishes a history (PUBLISH EVERY) publish new events and end; returns the newest version.",
     lambda cursor: StopHistory(cursor.identifier("the name of a history")),
 )

@@ -56,6 +56,6 @@ def parse(cursor: Cursor) -> StopModel:
 STOP_MODEL = Statement(
     "STOP MODEL",
     "STOP MODEL name",
-    "Let a resident training (PUBLISH EVERY) publish what it has learned, and end; returns the newest version.",
+    "Make a resident training (PUBLISH EVERY) publish what it has learned and end; returns the newest version.",
     parse,
 )

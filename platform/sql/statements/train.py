@@ -167,13 +167,13 @@ TRAIN = Statement("TRAIN", GRAMMAR, "Train a model on the rows of a query.", par
 EXPLAIN_TRAIN = Statement(
     "EXPLAIN TRAIN",
     "EXPLAIN TRAIN MODEL ...",
-    "Show the slots, operators, row layout and expected size and time of a training: a sample of the input is learned from for "
-    "a second or two, and forgotten.",
+    "Show what a training would take, without starting it: rows, time, memory, what is stored, batch size, workers and shards, "
+    "then the details. It learns from a sample for a second or two, and forgets that.",
     parse_explain,
 )
 EXPLAIN_FAST_TRAIN = Statement(
     "EXPLAIN FAST TRAIN",
     "EXPLAIN FAST TRAIN MODEL ...",
-    "As EXPLAIN TRAIN, without the sample that is learned from: time and memory are estimated for usual rows.",
+    "Show the same as EXPLAIN TRAIN without learning from a sample: time and memory are estimated for usual rows.",
     parse_explain_fast,
 )

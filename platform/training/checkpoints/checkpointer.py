@@ -149,7 +149,7 @@ class Checkpointer:
             except XpsqlError as error:
                 if not self._ended.is_set():
                     self._note(
-                        f"The checkpoint failed: {str(error).rstrip('.')}. The training goes on; the next one is tried in "
+                        f"The checkpoint failed: {str(error).rstrip('.')}. The training continues; the next one is tried in "
                         f"{self._seconds:g} s."
                     )
             except BaseException as error:  # raised where the training ends

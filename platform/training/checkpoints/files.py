@@ -96,7 +96,7 @@ def newest_first(checkpoints: Checkpoints, since: int, note: Callable[[str], Non
 
 def fall_back(error: CheckpointError, note: Callable[[str], None]) -> None:
     """Report that a checkpoint cannot be used."""
-    note(f"A checkpoint cannot be used: {error}. The training goes on from the one before, or from its beginning.")
+    note(f"A checkpoint cannot be used: {error}. The training continues from the one before, or from its beginning.")
 
 
 def read_driver(checkpoints: Checkpoints, checkpoint: Checkpoint) -> DriverState:

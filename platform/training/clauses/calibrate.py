@@ -38,7 +38,7 @@ def shown(calibrate: Calibrate | None) -> Iterator[tuple[str, str | None]]:
 CALIBRATE: Clause[Calibrate | None, Calibrate | None] = Clause(
     "CALIBRATE",
     "[(method = 'isotonic' | 'platt', by = (column))]",
-    "Predictions of labels of 0 or 1 are calibrated by what the training predicted of rows before it learned from them: by a "
+    "Calibrate predictions of labels of 0 or 1 by the training's predictions of rows that it had not learned yet: by a "
     "rising curve and, with `by`, a bias for each value of a column, shrunk where rows are few. See "
     "[calibration.md](calibration.md).",
     read,

@@ -40,7 +40,7 @@ GROUP = column_clause(
 IGNORE: Clause[tuple[str, ...], tuple[str, ...]] = Clause(
     "IGNORE",
     "([column, ...])",
-    "Columns of the query that are not learned from; `()` for none, where `CONTINUE` would take its version's.",
+    "Columns of the query that are not learned from; `()` for none, in a `CONTINUE` whose version has some.",
     read_ignored,
     (),
     same,

@@ -17,7 +17,7 @@ def read(cursor: Cursor) -> str | None:
 ITEMS: Clause[str | None, str | None] = Clause(
     "ITEMS",
     "{TABLE t | (query)}",
-    "Items with what describes them, one a row: the first column, which the query has under the same name, is "
+    "Items and the columns that describe them, one item a row: the first column, which the query has under the same name, is "
     "the item's id; the others count as columns of the query. Rows of other items are left out and counted, or an error: "
     "`WITH (missing_items = 'error')`. `CONTINUE` runs its version's query again, except for a stream: see "
     "[retrieval.md](retrieval.md#items-of-their-own).",

@@ -58,8 +58,8 @@ def shown_retain(retain: int | None) -> Iterator[tuple[str, str | None]]:
 PUBLISH: Clause[Publish, Publish | None] = Clause(
     "PUBLISH",
     "EVERY n {MINUTES | SECONDS | EXAMPLES}",
-    "A resident training, of a stream: it learns what arrives, and publishes a version every so often if it "
-    "has learned anything, until `STOP MODEL`: see [resident.md](resident.md).",
+    "A resident training, of a stream: it learns rows as they arrive, and publishes a version at each interval "
+    "if there was anything to learn, until `STOP MODEL`: see [resident.md](resident.md).",
     read_publish,
     None,
     same,
@@ -70,8 +70,8 @@ PUBLISH: Clause[Publish, Publish | None] = Clause(
 RETAIN = Clause(
     "RETAIN",
     "LAST n",
-    "How many of the newest versions are kept where PUBLISH makes them; 100 by default. The served version, and "
-    "versions that somebody reads, are kept, too.",
+    "How many of the newest versions PUBLISH keeps; 100 by default. The served version, and versions that are being read, "
+    "are kept, too.",
     read_retain,
     None,
     same,

@@ -131,7 +131,7 @@ def metric(cursor: Cursor, kind: str) -> Node:
     if not cursor.peek("("):
         return Node(kind, called)
     if name not in measured:
-        raise cursor.error(f"{name} is of no label. Write {name} alone.")
+        raise cursor.error(f"{name} does not belong to a label. Write {name} without a label.")
     return Node(kind, called, label=named_in(cursor, "a label"))
 
 
@@ -183,15 +183,13 @@ def shown(condition: Condition | None) -> Iterator[tuple[str, str | None]]:
 RELEASE = Clause(
     "RELEASE",
     "WHEN condition",
-    "The release gate, which decides whether a version may be served: a condition on the metrics "
-    "over all windows of the first pass, such as `auc > 0.7 AND pcopc BETWEEN "
-    "0.9 AND 1.1`, and on the metrics of the served version, `auc > previous.auc`. Where it is false the version is `held` "
-    "and the statement fails. `auc` is the first label's, `auc(buy)` the one of label `buy`, `validation.auc` the one of "
-    "VALIDATE's rows; `raw.pcopc` and `raw.ece` are of predictions before CALIBRATE, of all rows of the first pass; "
-    "`field_ce(c)` and `field_rce(c)` of the values of EVALUATE's column; "
-    "`drift.max`, `drift(slot)`, `new_share(slot)` and `null_share(slot)` are of the rows learned beside those of the served "
-    "version ([monitoring.md](monitoring.md)). Metrics: "
-    f"{', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
+    "The release gate, which decides whether a version may be served: a condition on the metrics over all windows of the "
+    "first pass, such as `auc > 0.7 AND pcopc BETWEEN 0.9 AND 1.1`, and on the metrics of the served version, `auc > "
+    "previous.auc`. If it is false, the version is `held` and the statement fails. `auc` is the first label's, `auc(buy)` "
+    "the one of label `buy`, `validation.auc` the one of VALIDATE's rows; `raw.pcopc` and `raw.ece` are of predictions "
+    "before CALIBRATE, of all rows of the first pass; `field_ce(c)` and `field_rce(c)` of the values of EVALUATE's column; "
+    "`drift.max`, `drift(slot)`, `new_share(slot)` and `null_share(slot)` compare the rows learned with those of the served "
+    f"version ([monitoring.md](monitoring.md)). Metrics: {', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",
     read,
     None,
     same,

@@ -175,7 +175,7 @@ def constant_alone(call: ConstantCall, name: str) -> str:
     why = f"TRANSFORM gives {name} the same value in every row: {call.name} is a constant of all rows."
     if call.name == "QUANTILES":
         return f"{why} Write bucketize({value}, QUANTILES({value}, {call.number})) AS {name} for the bucket of a row's value."
-    return f"{why} Use it beside a row's value, or leave it out."
+    return f"{why} Use it together with a row's value, or leave it out."
 
 
 def read_rate(passage: Passage, name: str) -> WrittenItem:

@@ -50,10 +50,9 @@ USING = Clause("USING", "algorithm [(option = value, ...)]", "The algorithm, wit
 OPERATORS = Clause(
     "OPERATORS",
     "(operator [(option = value, ...)] [ON {table | dense | (table, ...)}], ...)",
-    "Transforms of updates, in order, ending with an optimizer; the algorithm's own where none is named. "
-    "`safety`, `regularize`, `decay` of w, `gradient_average`, `staleness_discount` and `delay_compensation` act on dense "
-    "parameters, too, line by line. `ON` names the tables that an operator acts on, or `dense`: "
-    "`regularize (strength = 1) ON vectors`.",
+    "Transforms of updates, in order, ending with an optimizer; by default the algorithm's own. `safety`, `regularize`, "
+    "`decay` of w, `gradient_average`, `staleness_discount` and `delay_compensation` act on dense parameters, too, line by "
+    "line. `ON` names the tables that an operator acts on, or `dense`: `regularize (strength = 1) ON vectors`.",
     read_operators,
     None,
 )

@@ -125,7 +125,7 @@ def fit(weight: Weight, tables: Iterable[pa.Table]) -> Weight:
 WEIGHT = Clause(
     "WEIGHT",
     "{column | [column] BY AGE [(half_life = '7 days')]}",
-    "A number that an example's loss is multiplied with. Metrics, counts and scales take every example once. `BY AGE`: an "
+    "A number that multiplies an example's loss. Metrics, counts and scales count every example once. `BY AGE`: an "
     "example that is one half-life older than the newest `TIME` of the rows learned weighs half, one without a time 1; with a "
     "column, both are multiplied.",
     read,

@@ -50,7 +50,7 @@ def f1(state: State) -> float | None:
 
 
 CLASSES = frozenset({"classes"})
-ACCURACY = Metric("accuracy", "share of examples predicted right, at a threshold of 0.5", CLASSES, DECISIONS, accuracy)
+ACCURACY = Metric("accuracy", "share of examples predicted correctly, at a threshold of 0.5", CLASSES, DECISIONS, accuracy)
 PRECISION = Metric("precision", "share of examples predicted positive that are positive, at 0.5", CLASSES, DECISIONS, precision)
 RECALL = Metric("recall", "share of positives that are predicted positive, at 0.5", CLASSES, DECISIONS, recall)
 F1 = Metric("f1", "harmonic mean of precision and recall, at 0.5", CLASSES, DECISIONS, f1)

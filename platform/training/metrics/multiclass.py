@@ -91,7 +91,13 @@ CLASSES = frozenset({"multiclass"})
 COUNTED = Statistic("multiclass", zero, add, merge, check)
 MULTICLASS = (
     Metric("logloss", "for classes: mean log loss of the label's class", CLASSES, COUNTED, logloss, headline=True),
-    Metric("normalized_entropy", "for classes: logloss by the logloss of their shares", CLASSES, COUNTED, normalized_entropy),
+    Metric(
+        "normalized_entropy",
+        "for classes: logloss divided by the logloss of their shares",
+        CLASSES,
+        COUNTED,
+        normalized_entropy,
+    ),
     Metric("accuracy", "for classes: share of examples whose likeliest class is the label", CLASSES, COUNTED, accuracy),
     Metric("precision", "for classes: its mean over classes", CLASSES, COUNTED, precision),
     Metric("recall", "for classes: its mean over classes", CLASSES, COUNTED, recall),

@@ -13,11 +13,11 @@ def terms(sample: Sample) -> tuple[float, ...]:
 FOUND = sums("found", 3, terms)
 NEEDS = frozenset({"found"})
 FOUND_METRICS = (
-    Metric("mae", "of models that learn what was taken: the mean loss", NEEDS, FOUND, lambda s: ratio(s[0][1], s[0][0])),
+    Metric("mae", "for models that learn from items taken: the mean loss", NEEDS, FOUND, lambda s: ratio(s[0][1], s[0][0])),
     Metric(
         "recall",
-        "of models that learn what was taken: the share of rows whose item is in the best twentieth of a sample, its negatives "
-        "in training; of `tdm` on the rows of VALIDATE: is among the `beam` leaves that a search finds best",
+        "for models that learn from items taken: the share of rows whose item is in the best twentieth of a sample, "
+        "its negatives in training; for `tdm`, on the rows of VALIDATE, among the `beam` best leaves of a search",
         NEEDS,
         FOUND,
         lambda s: ratio(s[0][2], s[0][0]),

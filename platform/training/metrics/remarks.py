@@ -75,7 +75,7 @@ def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
     """Return the warnings about slots, each with a remedy."""
     dates = [slot.name for slot in columns.scalar if slot.type == "date"]
     warnings = [
-        f"Slot {name} is a DATE, and each day is a feature of its own: the model knows nothing about future days. Select "
+        f"Slot {name} is a DATE, and each day is a feature of its own: the model has nothing for future days. Select "
         f"dayofweek({name}), month({name}) or the days since an event in its place, or IGNORE it."
         for name in dates
     ]

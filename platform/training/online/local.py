@@ -153,7 +153,7 @@ def begin_here(prepared: Prepared, draft: Draft, epoch: int, monitor: Monitor) -
             fall_back(error, monitor.note)
             continue
         monitor.go_on(driver)
-        monitor.note(f"Going on from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
+        monitor.note(f"Continuing from checkpoint {checkpoint.name}, after {driver.examples:,} examples.")
         standing = standing_of(driver, (entry for shard in shards.values() for entry in shard.progress()))
         return StartPoint(shards, standing, {window.key: window for window in driver.open})
     shards = fresh()

@@ -1,4 +1,4 @@
-"""WITH (target = '2 hours'): the workers, shards and batch size that a training takes to be in time, told by EXPLAIN."""
+"""WITH (target = '2 hours'): the workers, shards and batch size that a training takes to be in time, as EXPLAIN shows."""
 
 from __future__ import annotations
 
@@ -190,4 +190,10 @@ def rows_of(prepared: Prepared, planned: Planned) -> list[tuple[str, str]]:
     """Return what EXPLAIN says of a target: the way that a training takes, and the best one of each number of workers."""
     settings = prepared.plan.settings
     chosen = f"{settings.target}: {places_text(planned.chosen)}, sync {settings.sync}"
-    return [("target", chosen), *((f"plan: {places_text(one)}", cost_text(one, settings.price)) for one in planned.others)]
+    return [("target", chosen), *(plan_row(one, settings.price) for one in planned.others)]
+
+
+def plan_row(found: TrainingWay, price: float | None) -> tuple[str, str]:
+    """Return the row of EXPLAIN of a way that could be taken."""
+    workers, _, rest = places_text(found).partition(", ")
+    return f"plan: {workers}", f"{rest}: {cost_text(found, price)}"

@@ -38,7 +38,7 @@ def with_classes(plan: Plan, columns: Columns, scan: Scan, engine: Engine, folde
     (label,) = columns.labels
     if plan.stream is not None:
         raise StatementError(
-            f"{LABEL} {label} has classes, and those of a stream are not known before it ends. TRAIN on a table that has all "
+            f"{LABEL} {label} has classes, and the classes of a stream are not known in advance. TRAIN on a table that has all "
             "of them, then CONTINUE from the stream.",
             subject=LABEL,
         )
@@ -48,7 +48,7 @@ def with_classes(plan: Plan, columns: Columns, scan: Scan, engine: Engine, folde
     if not 2 <= len(found) <= MOST_CLASSES:
         what = f"only {found[0]!r}" if len(found) == 1 else "NULL alone" if not found else f"more than {MOST_CLASSES:,} values"
         remedy = (
-            "An id is no class: learn what goes with what by two_tower, slrm or xsvd, or join rare values to one in the query"
+            "An id is not a class: learn what belongs together by two_tower, slrm or xsvd, or merge rare values in the query"
             if found[2:]
             else "Look at what the query makes of it, or whether its filter leaves the others out"
         )

@@ -62,7 +62,7 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
     known = {metric.name for metric in metrics_for(Targets.of(labels, algorithm.measured, False, algorithm.late).traits)}
     if (by := settings.patience_by) is not None and by not in known:
         valid = ", ".join(name for name in (*HIGHER, *LOWER) if name in known)
-        message = f"{PATIENCE_BY} = '{by}' is never known of {name} on rows held out. Take one of {valid}."
+        message = f"{PATIENCE_BY} = '{by}' is not measured for {name} on rows held out. Use one of {valid}."
         raise StatementError(message, subject=PATIENCE_BY)
     learns = algorithm.learns
     if learns.solve is not None:
@@ -97,7 +97,7 @@ def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
             message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
         raise StatementError(message, subject=HELD_OUT)
     if how == REST and algorithm.learns.solve is not None:
-        message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would know those held out alone. Take 'all'."
+        message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would learn only those held out. Take 'all'."
         raise StatementError(message, subject=HELD_OUT)
     if algorithm.tree is not None:
         message = f"{HELD_OUT} = '{how}': the tree of {name} has the items of the rows that it learned. Leave it out."

@@ -229,7 +229,7 @@ class Resident:
         seconds = time.monotonic() - began
         announcer.note(f"{plan.model} v{number}: {increment.examples:,} examples, written in {seconds:.1f} s{how}.")
         if failing is not None:
-            announcer.note(f"{failing} Learning goes on.")
+            announcer.note(f"{failing} Learning continues.")
         announcer.publish(number)
         announcer.state = "learning"
         version = self._models.version(plan.model, number)

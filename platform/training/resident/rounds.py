@@ -148,7 +148,7 @@ class Rounds:
         except TrainingError as error:
             if self._models.versions(self._plan.model)[-1].manifest.status != "held":
                 raise
-            announcer.note(f"{error} Learning goes on.")
+            announcer.note(f"{error} Learning continues.")
         made = self._models.versions(self._plan.model)[-1]
         self._parent = made
         self._learned += made.manifest.learned.examples

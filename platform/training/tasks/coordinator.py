@@ -193,7 +193,7 @@ class Coordinator:
         """
         with self._changed:
             if self._over:
-                raise LostError(f"All tasks end; {role} {number} asks for more, or tells too late.")
+                raise LostError(f"All tasks end; {role} {number} asks for work, or reports, after that.")
             if self._member(role, number, attempt) is None:
                 raise replaced(role, number, attempt)
 

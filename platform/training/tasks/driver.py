@@ -278,7 +278,7 @@ class Driver:
 
     def _take(self, request: Take) -> NextTurn:
         if not self._begun.wait(ASK_SECONDS):
-            raise LostError(f"Worker {request.worker} asked for work before the driver knew where the shards stand.")
+            raise LostError(f"Worker {request.worker} asked for work before the driver had the addresses of the shards.")
         with self._dealing:
             self._on.coordinator.require("worker", *request)
             dealt = self._dealer.next(request.worker)

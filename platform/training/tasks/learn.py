@@ -69,7 +69,7 @@ def newest(draft: Draft, useless: Collection[str], monitor: Monitor) -> tuple[st
             try:
                 state = read_driver(draft.checkpoints, checkpoint)
                 require_kept(state, draft)
-                monitor.note(f"Going on from checkpoint {checkpoint.name}, after {state.examples:,} examples.")
+                monitor.note(f"Continuing from checkpoint {checkpoint.name}, after {state.examples:,} examples.")
                 return checkpoint.name, state
             except CheckpointError as error:
                 fall_back(error, monitor.note)

@@ -243,7 +243,7 @@ class Judging:
         if value is None:
             known = ", ".join(name for name, one in measured.items() if one is not None and name != "examples")
             raise StatementError(
-                f"{TUNE} BY {self._tune.metric}, which is never known of these rows and {self._plan.algorithm.name}. "
+                f"{TUNE} BY {self._tune.metric}, which {self._plan.algorithm.name} does not measure on these rows. "
                 f"Known: {known}.",
                 subject=TUNE.subject,
             )
@@ -300,7 +300,7 @@ class Judging:
             return usual, ""
         if best not in self._rows or usual not in self._rows:
             known = self.found[usual]["metric"]
-            return best, f"; the defaults have {known:.6g}. VALIDATE would tell whether the difference is chance."
+            return best, f"; the defaults have {known:.6g}. VALIDATE would show whether the difference is chance."
         gain, half = gain_of(metric, self._rows[best], self._rows[usual])
         told = f"{gain:.3g} +- {half:.2g} (95 %, on the same rows)"
         if gain > half:

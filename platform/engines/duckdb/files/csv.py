@@ -227,7 +227,7 @@ def rows_by_text(found: Listing, dialect: Dialect, names: list[str]) -> str:
         or any(file.endswith((".gz", ".zst")) for file in found.files)
     ):
         raise StatementError(
-            f"{found.files[0]} or a file beside it has quotes inside of values or comments, which go without multiLine only. "
+            f"{found.files[0]} or a file next to it has quotes inside of values or comments, which go without multiLine only. "
             f"Write it with quotes doubled and escape '{dialect.quote}', or read it on Spark."
         )
     first = 2 if dialect.header else 1

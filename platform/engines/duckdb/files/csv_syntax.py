@@ -108,7 +108,7 @@ class SyntaxScan:
             both, returns = text.count(b"\r\n"), text.count(b"\r")
             self.found.endings |= returns != both or text.count(b"\n") != both
             if both and returns != both:
-                message = f"{file} has carriage returns that end lines beside others that line feeds follow."
+                message = f"{file} has lines that end with a carriage return, and lines that end with a line feed."
                 raise StatementError(f"{message} Write it with one kind of end: tr -s '\\r' '\\n' < old.csv > new.csv.")
 
     def _quotes(self, text: bytes, inside: bool, file: str, lines: int) -> bool:

@@ -64,7 +64,7 @@ def opener(file: str) -> Callable[..., IO[Any]]:
     """
     if file.endswith(PACKED):
         remedy = "Decompress it, or compress it by gzip (.gz) or zstd (.zst)"
-        raise StatementError(f"{file} cannot be read: its compression is none that the embedded engine reads. {remedy}.")
+        raise StatementError(f"{file} cannot be read: the embedded engine does not read its compression. {remedy}.")
     if is_object(file):
         return opened_object
     return gzip.open if file.endswith(".gz") else opened_zstd if file.endswith(".zst") else open

@@ -156,6 +156,6 @@ def window(of: SparkCall) -> exp.Expr:
         return strict(filled(ONE, a=last, n=own["n"]), [moment])
     if not of.node.meta.get(SLIDES):
         raise StatementError(
-            "Windows that overlap make rows, so that they stand in SELECT and GROUP BY. Filter them in a SELECT around it."
+            "Windows that overlap make rows, so they belong in SELECT and GROUP BY. Filter them in a SELECT around it."
         )
     return filled(SEVERAL, **own, last=last, count=number(-(-span.length // span.slide)))
