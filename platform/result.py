@@ -25,14 +25,15 @@ class Result:
 
     Attributes:
         table: the rows, or None for a statement that has no result.
+        shown: how many rows are shown where nobody says how many.
 
     Args:
-        listing: it is read whole, as what EXPLAIN and DESCRIBE tell: a notebook shows all rows.
+        listing: it is read whole, as what EXPLAIN and DESCRIBE tell: all rows are shown.
     """
 
     def __init__(self, table: pa.Table | None, listing: bool = False) -> None:
         self.table = table
-        self._shown = len(self) if listing else SHOWN_ROWS
+        self.shown = len(self) if listing else SHOWN_ROWS
         self._fetched = 0
 
     @property
@@ -51,7 +52,15 @@ class Result:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame; pandas must be installed."""
+        """Return the rows as a pandas frame; pandas must be installed.
+
+        Raises:
+            StatementError: it is not.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise StatementError("A pandas frame needs the package pandas: pip install pandas.") from error
         return self.arrow().to_pandas()
 
     df = to_pandas
@@ -93,9 +102,9 @@ class Result:
         """Return the rows that have not been fetched."""
         return self.fetchmany(len(self) - self._fetched)
 
-    def show(self, rows: int = SHOWN_ROWS) -> None:
-        """Print the first rows."""
-        print(self.text(rows))
+    def show(self, rows: int | None = None) -> None:
+        """Print the first rows, 20 if None; of EXPLAIN and DESCRIBE all."""
+        print(self.text(self.shown if rows is None else rows))
 
     def text(self, rows: int) -> str:
         """Return the first rows as aligned text.
@@ -110,12 +119,12 @@ class Result:
         return "OK" if self.table is None else text_table(self.table, rows)
 
     def __repr__(self) -> str:
-        return self.text(self._shown)
+        return self.text(self.shown)
 
     def _repr_html_(self) -> str:
         from .display import html_table
 
-        return "OK" if self.table is None else html_table(self.table, self._shown)
+        return "OK" if self.table is None else html_table(self.table, self.shown)
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

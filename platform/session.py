@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 DEFAULT_WAREHOUSE = "xpsql_warehouse"
 WORD = re.compile(r"\w+")
-LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC)\b", re.IGNORECASE)
+LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC|SHOW\s+(?:ALGORITHMS|OPERATORS|PROVENANCE))\b", re.IGNORECASE)
 """Statements whose rows are read to the last one."""
 
 

@@ -15,25 +15,35 @@ import click
 import pyarrow as pa
 
 from ..display import drawn_table, more, text_table, values
+from ..result import Result
 
 SHOWN_ROWS = 100
 CHUNK_ROWS = 10_000
 
 
-def write_table(table: pa.Table) -> None:
+def write_result(result: Result, format: str) -> None:
+    """Write the rows of a statement that has some; a table has the first, and all of what is read whole."""
+    assert result.table is not None
+    if format == "table":
+        write_table(result.table, max(SHOWN_ROWS, result.shown))
+    else:
+        FORMATS[format](result.table)
+
+
+def write_table(table: pa.Table, rows: int = SHOWN_ROWS) -> None:
     """Write the first rows as a table: drawn on a terminal that is wide enough for it, plain text elsewhere."""
     if not sys.stdout.isatty():
-        click.echo(text_table(table, SHOWN_ROWS))
+        click.echo(text_table(table, rows))
         return
     from rich.console import Console
 
     console = Console()
-    drawn = drawn_table(table, SHOWN_ROWS)
+    drawn = drawn_table(table, rows)
     if console.measure(drawn, options=console.options.update(max_width=sys.maxsize)).maximum > console.width:
-        click.echo(f"\n{text_table(table, SHOWN_ROWS)}\n")
+        click.echo(f"\n{text_table(table, rows)}\n")
         return
     console.print(drawn)
-    if note := more(table, SHOWN_ROWS):
+    if note := more(table, rows):
         click.echo(f"{note}\n")
 
 
