@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ..errors import NO_MEMORY, XpsqlError, is_of_memory
-from ..system import of_system
+from ..system import of_package, of_system
 
 
 def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
@@ -24,6 +24,8 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
     lines = ["".join(traceback.format_exception(error)).rstrip()] if debug else []
     if is_of_memory(error):
         error = XpsqlError(NO_MEMORY)
+    if isinstance(error, ModuleNotFoundError):
+        error = of_package(error, "This") or error
     if isinstance(error, OSError):
         error = of_system(error)
     if isinstance(error, XpsqlError):
