@@ -15,7 +15,7 @@ import pytest
 
 import xpsql
 from tests.docs.blocks import ROOT
-from tests.packaging.trial import SERVING
+from tests.packaging import requirements
 
 FILE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = set(FILE["project"]["optional-dependencies"])
@@ -52,10 +52,8 @@ def test_what_developers_need_is_a_group_and_no_extra() -> None:
     assert not EXTRAS & set(FILE["dependency-groups"])
 
 
-def test_requirements_of_the_service_are_those_of_the_package() -> None:
-    wanted = {line for line in SERVING.read_text().splitlines() if not line.startswith("#")}
-    project = FILE["project"]
-    assert wanted <= {*project["dependencies"], *project["optional-dependencies"]["serve"]}
+def test_requirements_of_the_service_are_what_it_imports() -> None:
+    assert requirements.FILE.read_text(encoding="utf-8") == requirements.text()
 
 
 def test_sources_without_compiled_modules_say_so_in_one_sentence() -> None:
