@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_ROWS = 20
-LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC|SHOW\s+(?:ALGORITHMS|OPERATORS))\b", re.IGNORECASE)
+LISTING = re.compile(r"\s*(?:EXPLAIN|DESCRIBE|DESC|SHOW\s+(?:ALGORITHMS|OPERATORS|PROVENANCE))\b", re.IGNORECASE)
 """Statements whose answers people read to the last row."""
 
 Row = tuple[Any, ...]
@@ -92,9 +92,9 @@ class Result:
         """Return the rows that have not been fetched."""
         return self.fetchmany(len(self) - self._fetched)
 
-    def show(self, rows: int = SHOWN_ROWS) -> None:
-        """Print the first rows."""
-        print(self.text(rows))
+    def show(self, rows: int | None = None) -> None:
+        """Print the first rows; all of what EXPLAIN, DESCRIBE and the like answered, unless `rows` says how many."""
+        print(self.text(self._shown() if rows is None else rows))
 
     def text(self, rows: int) -> str:
         """Return the first rows as aligned text.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
-from .errors import Position, StatementError, XpsqlError, brief
+from .errors import NotAvailableError, Position, StatementError, XpsqlError, brief
 
 LIBRARIES = ("duckdb", "_duckdb", "pyarrow", "onnxruntime", "jax", "jaxlib", "py4j", "pyspark")
 REMOVED = "The folder that this process runs in was removed. Change to one that is there (cd), then run the statement again."
@@ -64,6 +65,31 @@ def needing(need: str, extra: str) -> str:
         "read_kafka needs the package confluent-kafka: pip install 'xpsql[kafka]'."
     """
     return f"{need}: pip install 'xpsql[{extra}]'."
+
+
+def of_package(error: ModuleNotFoundError, subject: str) -> NotAvailableError | None:
+    """Return that a package which xpsql requires is not installed, as where requirements-serve.txt says what is; None for other
+    modules."""
+    from importlib.metadata import requires
+
+    name = (error.name or "").partition(".")[0]
+    required = {requirement for requirement in requires("xpsql") or () if "extra ==" not in requirement}
+    if name.replace("_", "-") not in {re.split(r"[^\w-]", requirement)[0] for requirement in required}:
+        return None
+    return NotAvailableError(f"{subject} needs the package {name}. Install all that xpsql requires: pip install xpsql.")
+
+
+@contextmanager
+def loading(subject: str) -> Iterator[None]:
+    """Let it name a subject that a package is not installed which loading it takes.
+
+    Raises:
+        NotAvailableError: one is not.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise of_package(error, subject) or error from error
 
 
 def require_native(name: str, package: str) -> None:

@@ -48,6 +48,7 @@ SLOW = [
     "chaos/test_embedded",
     "doors/test_every_damage",
     "clusters/test_clusters",
+    "clusters/test_pack",
     "portable/test_round_trip",
     "examples/test_plugin",
     "examples/test_flights",

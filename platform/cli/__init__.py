@@ -23,7 +23,7 @@ from .startup import end, hear_interrupts, open_streams  # noqa: E402
 hear_interrupts()
 
 try:
-    from . import check, monitor, replay, serve, sign, status  # noqa: F401  they add commands
+    from . import check, monitor, pack, replay, serve, sign, status  # noqa: F401  they add commands
     from .commands import failing, main, writing
 except KeyboardInterrupt:  # the first thing that takes long enough to be stopped
     sys.stderr.write("Interrupted.\n")

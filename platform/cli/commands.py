@@ -21,11 +21,11 @@ from ..options import describe as declared
 from ..progress import reporter_for
 from ..result import Result
 from ..session import Session, default_engine, engine_named, pending
-from .failure import describe, interruption
+from .failure import CommandGroup, describe, interruption
 from .journal import Journal
 from .output import FORMATS, separate
 from .startup import skip_pandas
-from .supervision import LOST, supervise
+from .supervision import INTENDED, LOST, supervise
 
 F = TypeVar("F", bound=Callable[..., Any])
 BYTE_ORDER_MARK = "\ufeff"  # editors of Windows begin a file with it
@@ -123,7 +123,7 @@ def print_version(context: click.Context, parameter: click.Parameter, asked: boo
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version.")
 def main() -> None:
     """Train large sparse models with SQL."""
@@ -233,21 +233,40 @@ def shell(**options: Any) -> None:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @functools.partial(with_options, options=engine_options(SPARK, "remote"))
+@click.option(
+    "--deploy-mode", "mode", type=click.Choice(["client", "cluster"]), help="Where the driver runs. [default: client]"
+)
 @click.option("--python", default="python3", help="The Python of executors, of the same minor version. [default: python3]")
 @RESTART
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def submit(file: str, master: str | None, conf: dict[str, str], python: str, restarts: int, arguments: tuple[str, ...]) -> None:
+def submit(
+    file: str,
+    master: str | None,
+    conf: dict[str, str],
+    mode: str | None,
+    python: str,
+    restarts: int,
+    arguments: tuple[str, ...],
+) -> None:
     """Run the statements of FILE on a cluster, by spark-submit.
 
     Takes the options of `run`, too.
     """
-    from .submit import driver_hears, started, submission
+    from .submit import MODE, driver_of, started, submission
 
-    with failing("", "", debug=False):
-        command, environment = submission(master, conf, python)
-    if restarts and conf.get("spark.submit.deployMode") == "cluster":
+    if mode is not None:
+        conf[MODE] = mode
+    remote = conf.get(MODE) == "cluster"
+    if restarts and remote:
         raise click.BadParameter("--restart needs the driver on this machine; with deployMode=cluster the cluster restarts it.")
-    sys.exit(supervise([*command, "run", file, *arguments], environment, restarts, time.sleep, started, driver_hears))
+    with failing("", "", debug=False):
+        command, environment = submission(master, conf, python, file, arguments)
+    code = supervise(command, environment, restarts, time.sleep, started, driver_of)
+    if remote and code in INTENDED:
+        click.echo(
+            "What the cluster has started goes on there: yarn application -kill ID, or kubectl delete, ends it.", err=True
+        )
+    sys.exit(code)
 
 
 def read(file: IO[str]) -> str:
@@ -270,7 +289,6 @@ def execute(text: str, name: str, chosen: Choices, journal: Journal | None) -> N
     Args:
         journal: says which statements are left, and records each; None: all are.
     """
-    write = FORMATS[chosen.format]
     with failing(text, name, chosen.debug), opened(chosen) as session:
         written = False
         for result in results(session, text, chosen.variables, journal):
@@ -278,7 +296,7 @@ def execute(text: str, name: str, chosen: Choices, journal: Journal | None) -> N
                 if written:
                     separate(chosen.format)
                 with writing("the result to stdout", "Free space where it goes, or send it elsewhere."):
-                    write(result.table)
+                    FORMATS[chosen.format](result.table)
                 written = True
 
 

@@ -23,7 +23,7 @@ CHUNK_ROWS = 10_000
 def write_table(table: pa.Table) -> None:
     """Write the first rows as a table: drawn on a terminal that is wide enough for it, plain text elsewhere."""
     if not sys.stdout.isatty():
-        click.echo(text_table(table, SHOWN_ROWS))
+        click.echo(text_table(table, len(table) if is_listed(table) else SHOWN_ROWS))
         return
     from rich.console import Console
 

@@ -16,12 +16,14 @@ from pathlib import Path
 
 from ..parts import ALGORITHM, OPERATOR
 
+FOLDER = "xpsql_environment"
+"""The folder that Spark unpacks the archive into, beside each process that it starts."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 OURS = "xpsql"
 LEARNERS = ("xgboost", "xgboost-cpu")
 """What an algorithm imports in executors, where it is installed here."""
-NOT_NEEDED = frozenset(("duckdb", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "prompt-toolkit", "pyspark", "py4j", "rich"))
-"""What only the driver uses, what Spark brings, and what only GPUs take."""
+NOT_NEEDED = frozenset(("duckdb", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "prompt-toolkit", "pyspark", "py4j"))
+"""What no driver on Spark and no executor uses, what Spark brings, and what only GPUs take."""
 LEFT_SECONDS = 7 * 24 * 3600
 SOURCES = frozenset((".py", ".typed", ".json", ".sql"))
 

@@ -22,10 +22,12 @@ from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
 
 from ..display import line_table
+from ..engines.base import Statements
 from ..engines.spark_sql.lexer import tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError
 from ..session import Session
+from ..sql.script import may_begin
 from .completion import Names
 from .failure import describe, interruption
 from .output import SHOWN_ROWS, write_table
@@ -67,7 +69,7 @@ class Commands:
     def run(self, word: str) -> None:
         """Run one of `words`, or tell that a word is none."""
         match word:
-            case "help":
+            case "help" | ".help" | "\\h" | "\\?":
                 click.echo(HELP)
             case "clear":
                 click.clear()
@@ -115,7 +117,7 @@ def read_statements(
         complete_while_typing=False,
         multiline=True,
         prompt_continuation="    -> ",
-        key_bindings=bindings(),
+        key_bindings=bindings(session.engine.statements),
         input=keys,
         output=screen,
     )
@@ -165,11 +167,11 @@ def earlier() -> History:
     return FileHistory(file)
 
 
-def bindings() -> KeyBindings:
+def bindings(others: Statements) -> KeyBindings:
     """Let Enter end a finished entry, and start a new line in any other."""
     keys = KeyBindings()
 
-    @keys.add("enter", filter=Condition(lambda: finished(get_app().current_buffer.text)))
+    @keys.add("enter", filter=Condition(lambda: finished(get_app().current_buffer.text, others)))
     def accept(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
@@ -192,12 +194,13 @@ def is_command(word: str) -> bool:
     return word in Commands.words or word.startswith(("\\", "."))
 
 
-def finished(text: str) -> bool:
-    """Return whether an entry is complete: empty, a word of the shell, or ended by a semicolon outside strings and comments."""
+def finished(text: str, others: Statements) -> bool:
+    """Return whether an entry is complete: empty, a word of the shell, ended by a semicolon outside strings and comments, or
+    begun by a word that begins no statement, which no further line can mend."""
     if not text.strip() or word_of(text) in WORDS_TO_LEAVE or is_command(word_of(text)):
         return True
     try:
         tokens = tokenize(Passage.of(text))
     except StatementError:
         return False
-    return bool(tokens) and tokens[-1].text == ";"
+    return bool(tokens) and (tokens[-1].text == ";" or (tokens[0].kind == "word" and not may_begin(tokens[0].text, others)))

@@ -48,6 +48,7 @@ def hear_interrupts() -> None:
     """Hear Ctrl-C where `xpsql submit` started spark-submit deaf to it, see `started` of submit."""
     if os.environ.pop("XPSQL_HEARS_INTERRUPTS", None) is not None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
 def open_streams() -> None:

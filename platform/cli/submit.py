@@ -11,40 +11,90 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..engines.spark.start import require_java, require_pyspark
-from .packing import environment_archive
+from ..errors import NotAvailableError, StatementError
+from . import supervision
+from .packing import FOLDER, environment_archive
 
-FOLDER = "xpsql_environment"
+OF_DRIVERS = ("spark.yarn.appMasterEnv.PYTHONPATH", "spark.kubernetes.driverEnv.PYTHONPATH")
+"""Settings of the variable PYTHONPATH of drivers that a cluster starts."""
 HEARS = "XPSQL_HEARS_INTERRUPTS"
 """Set where the process hears Ctrl-C though the one that started it does not."""
+MODE = "spark.submit.deployMode"
 QUIET = {"spark.log.level": "WARN", "spark.ui.showConsoleProgress": "false"}  # our progress and results are to be seen
 
 
-def submission(master: str | None, conf: Mapping[str, str], python: str) -> tuple[list[str], dict[str, str]]:
-    """Return the command that runs our command line in a Spark application, up to our arguments, and its environment.
+def submission(
+    master: str | None, conf: Mapping[str, str], python: str, file: str, arguments: Sequence[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command that runs our command line in a Spark application, and its environment.
 
     On a cluster, executors get an archive of the packages that this Python has, and find them there. They need a Python of
-    this one's minor version, and nothing else. With local[N], executors are this Python.
+    this one's minor version, and nothing else. So does the driver, where the cluster starts it; it gets the script, too. With
+    local[N], executors are this Python.
 
     Args:
         master: where Spark runs; None for what spark-defaults.conf says.
         conf: settings of Spark.
-        python: the Python of a cluster's executors.
+        python: the Python of a cluster's processes.
+        file: the script.
+        arguments: other arguments of ours.
 
     Raises:
-        NotAvailableError: PySpark or Java are missing.
+        NotAvailableError: PySpark or Java are missing, or the cluster starts no driver in Python.
+        StatementError: the cluster starts the driver, and nothing says where the warehouse is.
     """
     require_pyspark()
     require_java()
+    remote = conf.get(MODE) == "cluster"
+    if remote:
+        check_driver(master)
+        arguments = with_warehouse(arguments)
     command = [spark_submit(), *(["--master", master] if master is not None else [])]
-    local = master is not None and master.startswith("local") and not master.startswith("local-cluster")
+    local = master is not None and is_local(master)
     given = {**QUIET, **conf}
     if not local:
         command += ["--archives", f"{environment_archive()}#{FOLDER}"]
-        given["spark.executorEnv.PYTHONPATH"] = ":".join(filter(None, (FOLDER, conf.get("spark.executorEnv.PYTHONPATH"))))
+        for name in ("spark.executorEnv.PYTHONPATH", *(OF_DRIVERS if remote else ())):
+            given[name] = ":".join(filter(None, (FOLDER, conf.get(name))))
+    if remote:
+        command += ["--files", file]
+        given |= {"spark.pyspark.python": python, "spark.pyspark.driver.python": python}
     for name, value in given.items():
         command += ["--conf", f"{name}={value}"]
     pythons = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": sys.executable if local else python}
-    return [*command, str(entry())], {**os.environ, **pythons, HEARS: "1"}
+    ours = ["run", Path(file).name if remote else file, *arguments]
+    return [*command, str(entry()), *ours], {**os.environ, **pythons, HEARS: "1"}
+
+
+def is_local(master: str) -> bool:
+    """Return whether a master is this process, whose executors are threads."""
+    return master.startswith("local") and not master.startswith("local-cluster")
+
+
+def check_driver(master: str | None) -> None:
+    """Require a cluster that starts drivers in Python.
+
+    Raises:
+        NotAvailableError: it starts none.
+    """
+    if master is not None and master.startswith(("local", "spark://")):
+        raise NotAvailableError(
+            f"Spark starts no driver in Python at {master}; YARN and Kubernetes do. Leave --deploy-mode cluster out: then the "
+            "driver runs here."
+        )
+
+
+def with_warehouse(arguments: Sequence[str]) -> Sequence[str]:
+    """Return arguments that say where the warehouse is: a driver elsewhere has neither this folder nor these variables.
+
+    Raises:
+        StatementError: nothing says where it is.
+    """
+    if any(argument.partition("=")[0] == "--warehouse" for argument in arguments):
+        return arguments
+    if (warehouse := os.environ.get("XPSQL_WAREHOUSE")) is None:
+        raise StatementError("With --deploy-mode cluster, give --warehouse a folder that all machines of the cluster share.")
+    return [*arguments, "--warehouse", warehouse]
 
 
 def started(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -54,13 +104,13 @@ def started(command: Sequence[str], environment: Mapping[str, str]) -> subproces
     """
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which processes inherit
     try:
-        return subprocess.Popen(command, env=environment)
+        return supervision.started(command, environment)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def driver_hears(process: subprocess.Popen[bytes]) -> bool:
-    """Return whether a process that another one started, directly or not, acts at Ctrl-C."""
+def driver_of(process: subprocess.Popen[bytes]) -> int | None:
+    """Return the first process that acts at Ctrl-C among those that another one started, directly or not; None without one."""
     parents: dict[int, int] = {}
     hearing = set()
     for path in Path("/proc").glob("[0-9]*/status"):
@@ -69,10 +119,10 @@ def driver_hears(process: subprocess.Popen[bytes]) -> bool:
             parents[int(said["Pid"])] = int(said["PPid"])
             if int(said["SigCgt"], 16) >> (signal.SIGINT - 1) & 1:
                 hearing.add(int(said["Pid"]))
-    found = {process.pid}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return bool(found & hearing)
+    generation = {process.pid}
+    while generation and not generation & hearing:
+        generation = {pid for pid, parent in parents.items() if parent in generation}
+    return min(generation & hearing, default=None)
 
 
 def spark_submit() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,41 +48,56 @@ def class_confusion(evaluation: Evaluation, classes: Classes, folder: Path, repo
     return pa.table([names, classes.array, *map(pa.array, counts.T)], schema=confusion_schema(evaluation))
 
 
-def check_classes(evaluation: Evaluation, function: str) -> None:
-    """Refuse a version whose predictions are not probabilities of a label.
+def check_probabilities(evaluation: Evaluation, function: str) -> None:
+    """Refuse a version whose predictions are not probabilities of a label or of classes.
 
     Raises:
         StatementError: it is one.
     """
-    if not (evaluation.labels and evaluation.classifier):
-        other = "ML.EVALUATE" if evaluation.classes is None else "ML.EVALUATE or ML.CONFUSION_MATRIX"
-        raise StatementError(f"{function} needs a model of labels that are 0 or 1. Measure this one by {other}.")
+    if evaluation.classes is None and not (evaluation.labels and evaluation.classifier):
+        raise StatementError(f"{function} needs a label of 0 and 1, or of classes. Measure this model by ML.EVALUATE.")
+
+
+def roc_schema(evaluation: Evaluation) -> pa.Schema:
+    """Return the columns of ROC curves: one for the class where the label has classes."""
+    if evaluation.classes is None:
+        return ROC_CURVE_SCHEMA
+    return ROC_CURVE_SCHEMA.insert(1, pa.field("class", evaluation.classes.arrow_type))
+
+
+def curves_of(evaluation: Evaluation) -> Iterator[dict[str, pa.Scalar]]:
+    """Yield the columns that name each curve: its label, and its class where the label has classes."""
+    if evaluation.classes is None:
+        yield from ({"label": pa.scalar(label)} for label in evaluation.labels)
+    else:
+        yield from ({"label": pa.scalar(evaluation.labels[0]), "class": value} for value in evaluation.classes.array)
 
 
 def roc_curve(evaluation: Evaluation, folder: Path, reporter: Reporter) -> pa.Table:
     """Count, for each distinct prediction as the threshold, the highest first, which examples are predicted 1.
 
-    Above 65,536 examples predictions count by bins, see training/metrics/ranking.py, and thresholds are the middles of bins.
-    Rates are NULL where no example has their label.
+    A label with classes has a curve for each class against all others, by the probability of that class. Above 65,536 examples
+    predictions count by bins, see training/metrics/ranking.py, and thresholds are the middles of bins. Rates are NULL where no
+    example has their label.
 
     Source: Fawcett, "An introduction to ROC analysis", Pattern Recognition Letters 2006.
     """
-    states = [ranking.zero() for _ in evaluation.labels]
+    named = list(curves_of(evaluation))
+    states = [ranking.zero() for _ in named]
     for labels, predictions, *_ in evaluation.samples("ML.ROC_CURVE", folder, reporter):
-        states = [
-            ranking.merge(state, (mine, positive > 0))
-            for state, mine, positive in zip(states, predictions, labels, strict=True)
-        ]
+        wanted = labels > 0 if evaluation.classes is None else labels == np.arange(len(named))[:, None]
+        states = [ranking.merge(state, pair) for state, pair in zip(states, zip(predictions, wanted, strict=True), strict=True)]
+    schema = roc_schema(evaluation)
     tables = []
-    for label, state in zip(evaluation.labels, states, strict=True):
+    for names, state in zip(named, states, strict=True):
         found = ranking.curve(state)
         hits, alarms = np.cumsum(found.positives[::-1]), np.cumsum(found.negatives[::-1])
         positives, negatives = int(found.positives.sum()), int(found.negatives.sum())
         rates = [share(hits, positives), share(alarms, negatives)]
         counts = [hits, alarms, negatives - alarms, positives - hits]
-        names = pa.repeat(pa.scalar(label), len(hits))
-        arrays = [names, pa.array(found.predictions[::-1]), *rates, *map(pa.array, counts)]
-        tables.append(pa.table(arrays, schema=ROC_CURVE_SCHEMA))
+        repeated = (pa.repeat(name, len(hits)) for name in names.values())
+        arrays = [*repeated, pa.array(found.predictions[::-1]), *rates, *map(pa.array, counts)]
+        tables.append(pa.table(arrays, schema=schema))
     return pa.concat_tables(tables)
 
 

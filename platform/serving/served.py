@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from ..errors import XpsqlError
 from ..images.build_process import weights_apart
 from ..images.image import ImageWeights, MappedRows
 from ..images.overlay import weights_of
+from ..system import loading
 from .loaded import Loaded
 from .refusal import RequestError
 
@@ -74,9 +76,7 @@ class Served:
         self.failures: dict[str, int] = {}
         self._recent: dict[str, deque[Replay]] = {}
         for name in names:
-            with models.reading(name, number) as version:
-                vouched(version)
-                loaded = Loaded(version, weights_of(version, half, (), report))
+            loaded = self._load(name, lambda version: weights_of(version, half, (), report))
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
             self._recent[loaded.model.lower()] = deque(maxlen=RECENT)
@@ -129,7 +129,8 @@ class Served:
                 if damaged is None and self._is_current(loaded):
                     self._failed.pop(key, None)
                     continue
-                fresh = self._load(loaded.model, () if damaged else loaded.weights.bases)
+                bases = () if damaged else loaded.weights.bases
+                fresh = self._load(loaded.model, partial(self._weights, bases))
                 self._read(fresh)
                 self._warm(key, fresh)
                 self._loaded[key] = fresh
@@ -161,12 +162,12 @@ class Served:
             self._stopping.wait(PAUSE_SECONDS)
         return None
 
-    def _load(self, name: str, bases: Sequence[MappedRows]) -> Loaded:
-        with self._models.reading(name, self._number) as version:
+    def _load(self, name: str, weights: Callable[[Version], ImageWeights]) -> Loaded:
+        with self._models.reading(name, self._number) as version, loading(f"The model {name}"):
             self._vouched(version)
-            return Loaded(version, self._weights(version, bases))
+            return Loaded(version, weights(version))
 
-    def _weights(self, version: Version, bases: Sequence[MappedRows]) -> ImageWeights:
+    def _weights(self, bases: Sequence[MappedRows], version: Version) -> ImageWeights:
         if self._apart:
             return weights_apart(version, self._half, bases, self._report, self._stopping)
         return weights_of(version, self._half, bases, self._report)

@@ -131,9 +131,16 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
         return STATEMENTS.find(" ".join(longest))
     if cursor.peek("CREATE", "MODEL") or cursor.peek("CREATE", "OR", "REPLACE", "MODEL"):
         raise cursor.error("Models are made by TRAIN [OR REPLACE] MODEL name USING algorithm AS query.")
+    if (instead := INSTEAD.get(cursor.tokens[0].text.upper())) is not None:
+        raise cursor.error(instead)
     if others.others and not any(cursor.peek(words[0]) for words in names):
         return None
     raise unknown(cursor, names)
+
+
+def may_begin(word: str, others: Statements) -> bool:
+    """Return whether a statement, ours or one of the engine, may begin with a word."""
+    return others.others or word.upper() in {name.split()[0] for name in (*STATEMENTS.names, *others.names)}
 
 
 INSTEAD = {
@@ -151,9 +158,6 @@ def unknown(cursor: Cursor, names: list[tuple[str, ...]]) -> StatementError:
     while fitting := [words for words in names if cursor.peek(*words[: depth + 1])]:
         names, depth = fitting, depth + 1
     cursor.index = depth
-    for word, instead in INSTEAD.items():
-        if cursor.tokens[0].text.upper() == word:
-            return cursor.error(instead)
     valid = {words[depth] for words in names}
     if len(valid) == 1:
         return cursor.expected(*valid)

@@ -131,6 +131,20 @@ import xpsql.platform.cli
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
+def test_an_interrupt_while_arguments_are_read_is_130() -> None:
+    code = """
+import sys
+from xpsql.platform.cli import commands, run
+def interrupted(*_):
+    raise KeyboardInterrupt
+commands.sql.params[0].process_value = interrupted
+sys.argv = ["xpsql", "sql", "SELECT 1"]
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
 @pytest.mark.parametrize(
     ("sent", "code", "options"), [(signal.SIGINT, 130, "workers = 1"), (signal.SIGTERM, 143, "workers = 2, sync = 'bsp'")]
 )

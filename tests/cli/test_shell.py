@@ -16,6 +16,7 @@ from xpsql.platform.cli.completion import Names
 from xpsql.platform.cli.output import write_csv
 from xpsql.platform.cli.screen import StatementLexer, fitted
 from xpsql.platform.cli.shell import Commands, finished, read_statements
+from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.session import Session
 
 CTRL_C, CTRL_D = "\x03", "\x04"
@@ -77,10 +78,16 @@ def test_the_shell_runs_where_nothing_can_be_remembered(
         ("SELECT ';", False),
         ("SELECT 1 -- ;", False),
         ("SELECT /* ;", False),
+        ("${query}", False),
+        ("(SELECT 1", False),
+        ("train model m", False),
+        ("cls", True),
+        ("exit()", True),
+        ("summarize log", True),
     ],
 )
-def test_an_entry_is_finished_by_a_semicolon_of_its_own(text: str, whole: bool) -> None:
-    assert finished(text) is whole
+def test_an_entry_is_finished_by_its_semicolon_or_by_a_word_that_begins_no_statement(text: str, whole: bool) -> None:
+    assert finished(text, DuckDBEngine.statements) is whole
 
 
 def completions(session: Session, before: str, after: str = "") -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 import zipfile
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -23,34 +23,94 @@ from xpsql.platform.cli.submit import entry, spark_submit, submission
 
 
 def test_a_submission_on_one_machine_sends_nothing(spark: SparkSession) -> None:
-    command, environment = submission("local[2]", {"spark.log.level": "INFO"}, "python3")
+    command, environment = submission("local[2]", {"spark.log.level": "INFO"}, "python3", "job.sql", ["-D", "n=1"])
     settings = ["--conf", "spark.log.level=INFO", "--conf", "spark.ui.showConsoleProgress=false"]
-    assert command == [spark_submit(), "--master", "local[2]", *settings, str(entry())]
+    assert command == [spark_submit(), "--master", "local[2]", *settings, str(entry()), "run", "job.sql", "-D", "n=1"]
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == sys.executable
 
 
-@pytest.mark.parametrize(("ends", "code"), [([KeyboardInterrupt, 130], 130), ([1], 1), ([-9], 137)])
-def test_a_submission_that_ctrl_c_reaches_ends_by_itself(
-    ends: list[object], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "job.sql").write_text("SELECT 1")
-    monkeypatch.setattr(submit, "submission", lambda master, conf, python: (["spark-submit"], {}))
-    monkeypatch.setattr(submit, "driver_hears", lambda process: True)
-    started = mock.Mock(wait=mock.Mock(side_effect=ends))
-    monkeypatch.setattr(subprocess, "Popen", lambda command, env: started)
-    assert CliRunner().invoke(main, ["submit", str(tmp_path / "job.sql")]).exit_code == code
-    assert started.mock_calls == [mock.call.wait()] * len(ends)  # it was not killed
+HEARING = """
+import signal, sys
+def end(*_):
+    print("Ended in order.", flush=True)
+    sys.exit(130)
+signal.signal(signal.SIGINT, end)
+signal.signal(signal.SIGTERM, end)
+print("up", flush=True)
+signal.pause()
+"""
+DEAF = "import signal; print('up', flush=True); signal.pause()"
+SUBMITTING = """
+import os, sys
+from xpsql.platform.cli.submit import driver_of, started
+from xpsql.platform.cli.supervision import supervise
+java = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-S', '-c', sys.argv[1]]))"
+sys.exit(supervise([sys.executable, "-S", "-c", java, sys.argv[1]], os.environ, 0, print, started, driver_of))
+"""
 
 
-@pytest.mark.parametrize("program", ["signal.signal(signal.SIGINT, signal.default_int_handler)", "pass"])
-def test_a_driver_hears_ctrl_c_where_it_has_a_handler_of_it(program: str) -> None:
-    deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN)"  # as `submit.started` starts it
-    text = f"import signal, time; {deaf}; {program}; print(flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-S", "-c", text], stdout=subprocess.PIPE) as process:
+def test_ctrl_z_stops_a_submission_until_it_goes_on() -> None:
+    command = [sys.executable, "-c", SUBMITTING, HEARING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
-        process.stdout.readline()
-        assert submit.driver_hears(process) == (program != "pass")
-        process.kill()
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGTSTP)
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        for sent in (signal.SIGCONT, signal.SIGINT):
+            process.send_signal(sent)
+        assert process.stdout.read() == "Ended in order.\n"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("to_group", [False, True])  # by kill, or by the terminal
+@pytest.mark.parametrize("driver", [HEARING, DEAF])
+def test_a_submission_that_is_interrupted_ends_in_one_sentence(sent: signal.Signals, to_group: bool, driver: str) -> None:
+    command = [sys.executable, "-c", SUBMITTING, driver]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        (os.killpg if to_group else os.kill)(process.pid, sent)
+        said = process.stdout.read()
+        code = process.wait(timeout=60)
+    ended_in_order = driver is HEARING
+    assert said == ("Ended in order.\n" if ended_in_order else "Interrupted.\n")
+    assert code == (130 if ended_in_order else 128 + sent)
+
+
+def test_a_driver_on_the_cluster_gets_the_script_the_archive_and_the_warehouse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "environment_archive", lambda: "env.zip")
+    monkeypatch.setenv("XPSQL_WAREHOUSE", "/shared/w")
+    command, _ = submission("yarn", {submit.MODE: "cluster"}, "python3.12", "jobs/job.sql", ["--resume"])
+    assert command[-6:] == [str(entry()), "run", "job.sql", "--resume", "--warehouse", "/shared/w"]
+    assert command[command.index("--files") + 1] == "jobs/job.sql"
+    assert command[command.index("--archives") + 1] == "env.zip#xpsql_environment"
+    for name in ("spark.executorEnv", "spark.yarn.appMasterEnv", "spark.kubernetes.driverEnv"):
+        assert f"{name}.PYTHONPATH=xpsql_environment" in command
+    assert {"spark.pyspark.python=python3.12", "spark.pyspark.driver.python=python3.12"} <= set(command)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--master", "yarn"], "give --warehouse a folder that all machines of the cluster share"),
+        (["--master", "spark://host:7077", "--warehouse=/w"], "Spark starts no driver in Python at spark://host:7077"),
+        (["--master", "local[2]", "--warehouse", "/w"], "Spark starts no driver in Python at local[2]"),
+        (["--master", "yarn", "--restart", "1"], "the cluster restarts it"),
+    ],
+)
+def test_a_driver_on_the_cluster_that_cannot_be_is_refused(
+    arguments: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XPSQL_WAREHOUSE", raising=False)
+    (tmp_path / "job.sql").write_text("SELECT 1")
+    done = CliRunner().invoke(main, ["submit", str(tmp_path / "job.sql"), "--deploy-mode", "cluster", *arguments])
+    assert done.exit_code != 0
+    assert why in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(("restarts", "kept"), [([], False), (["--restart", "1"], True)])
@@ -59,7 +119,7 @@ def test_a_submission_without_restart_has_no_journal(
 ) -> None:
     (tmp_path / "job.sql").write_text("SELECT 1")
     code = f"import os, sys; sys.exit(3 if {VARIABLE!r} in os.environ else 4)"
-    monkeypatch.setattr(submit, "submission", lambda master, conf, python: ([sys.executable, "-S", "-c", code], {}))
+    monkeypatch.setattr(submit, "submission", lambda *_: ([sys.executable, "-S", "-c", code], {}))
     done = CliRunner().invoke(main, ["submit", *restarts, str(tmp_path / "job.sql")])
     assert done.exit_code == (3 if kept else 4)
 
@@ -90,7 +150,7 @@ def test_archives_of_jobs_that_may_still_run_stay(tmp_path: Path, monkeypatch: p
 def test_the_archive_has_what_executors_import(tmp_path: Path) -> None:
     names = {package.name.lower() for package in required(["xpsql"])}
     assert {"numpy", "jax", "jaxlib", "optax", "pyarrow", "sqlglot", "scipy"} <= names
-    assert not names & {"duckdb", "pyspark", "pytest", "rich"}
+    assert not names & {"duckdb", "pyspark", "pytest", "prompt-toolkit"}
     write(dict(package_files()), tmp_path / "own.zip")
     with zipfile.ZipFile(tmp_path / "own.zip") as archive:
         archive.extractall(tmp_path / "unpacked")
@@ -151,9 +211,10 @@ def test_a_plugin_is_sent_with_what_it_requires(editable: bool, tmp_path: Path, 
 
 def test_spark_submit_runs_the_entry_on_the_engine_spark(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text("CREATE TABLE t AS SELECT 1 AS a; SELECT a + ${n} AS b, version() AS spark FROM t")
-    command, environment = submission("local[1]", {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}, "python3")
-    arguments = ["run", str(tmp_path / "job.sql"), "-D", "n=2", "--format", "json", "--warehouse", str(tmp_path / "warehouse")]
-    done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True, timeout=180)
+    settings = {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}
+    arguments = ["-D", "n=2", "--format", "json", "--warehouse", str(tmp_path / "warehouse")]
+    command, environment = submission("local[1]", settings, "python3", str(tmp_path / "job.sql"), arguments)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout.splitlines()[-1])
     assert row["b"] == 3

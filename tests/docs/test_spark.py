@@ -26,7 +26,8 @@ def test_the_python_of_the_page_runs_on_a_session(spark: SparkSession, folder: P
 def test_the_commands_of_the_page_have_the_options_that_it_shows() -> None:
     lines = [shlex.split(line) for block in SPARK if block.language == "sh" for line in block.text.splitlines()]
     for line in (words for words in lines if words[0] == "xpsql"):
-        options = {name for parameter in main.commands[line[1]].params for name in parameter.opts}
+        commands = (line[1], "run") if line[1] == "submit" else (line[1],)
+        options = {name for command in commands for parameter in main.commands[command].params for name in parameter.opts}
         assert {word for word in line if word.startswith("--")} <= options
     (entry,) = [words[3] for words in lines if words[0] == "spark-submit"]
     assert (ROOT / entry).exists()

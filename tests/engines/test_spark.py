@@ -258,6 +258,16 @@ def test_a_format_that_spark_does_not_have_is_named(engine: SparkEngine) -> None
         engine.write_table("t", "SELECT 1 AS a", replace=False, format="nope")
 
 
+@pytest.mark.parametrize("words", ["DESCRIBE", "desc table"])
+def test_files_are_described_as_on_the_embedded_engine(engine: SparkEngine, words: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "f.parquet")
+    described = engine.execute(f"{words} parquet.`{tmp_path}/f.parquet`")
+    assert described is not None
+    assert described["col_name"].to_pylist() == ["a", "b"]
+    with pytest.raises(StatementError, match="/nowhere does not exist"):
+        engine.execute(f"{words} parquet.`/nowhere`")
+
+
 def test_a_table_of_the_catalog_is_replaced_only_when_asked(engine: SparkEngine) -> None:
     engine.write_table("catalogued", "SELECT 1 AS a", replace=False, format="orc")
     try:

@@ -59,5 +59,5 @@ def test_a_threshold_is_a_number_from_0_to_1(session: xpsql.Session, path: Path,
 @embedded
 def test_models_of_numbers_are_refused(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     session.sql(f"TRAIN MODEL n USING linear_regression IGNORE (ts) AS SELECT * FROM parquet.`{path}`")
-    with pytest.raises(StatementError, match=r"ML.ROC_CURVE needs a model of labels that are 0 or 1"):
+    with pytest.raises(StatementError, match=r"ML.ROC_CURVE needs a label of 0 and 1, or of classes"):
         session.sql(f"SELECT * FROM ML.ROC_CURVE(MODEL n, (SELECT * FROM parquet.`{path}`))")

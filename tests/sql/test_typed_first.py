@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from xpsql.platform.cli.output import write_table
 from xpsql.platform.errors import DataError, StatementError
 
 
@@ -62,9 +63,10 @@ def test_statements_of_other_systems_name_ours(text: str, instead: str, session:
 @pytest.mark.parametrize("clause", ["VERSION AS OF 1", "TIMESTAMP AS OF '2026-01-01'"])
 def test_a_table_without_versions_says_so(clause: str, session: xpsql.Session) -> None:
     session.sql("CREATE TABLE log AS SELECT 1 AS a")
-    error = refused(session, f"SELECT * FROM log {clause}")
-    assert "keep no versions" in error.message
-    assert "versionAsOf" in error.message
+    for table in ("log", "parquet.`/data/log.parquet`"):
+        error = refused(session, f"SELECT * FROM {table} {clause}")
+        assert "keep no versions" in error.message
+        assert "versionAsOf" in error.message
 
 
 @pytest.mark.parametrize(("column", "side"), [("a", "right"), ("b", "left")])
@@ -88,10 +90,23 @@ def test_the_text_null_and_a_value_that_is_absent_are_told_apart(session: xpsql.
     assert shown.splitlines()[2].split("  ") == ["'NULL'", "NULL", "['NULL', NULL]"]
 
 
-def test_what_is_read_whole_is_shown_whole_in_a_notebook(session: xpsql.Session) -> None:
-    columns = ", ".join(f"{n} AS c{n}" for n in range(30))
-    assert session.sql(f"DESCRIBE SELECT {columns}")._repr_html_().count("<tr>") == 31
-    assert "... 10 more rows" in session.sql("SELECT * FROM range(30)")._repr_html_()
+def test_what_is_read_whole_is_shown_whole(session: xpsql.Session, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ", ".join(f"{n} AS c{n}" for n in range(130))
+    described = session.sql(f"DESCRIBE SELECT {columns}")
+    assert described._repr_html_().count("<tr>") == 131
+    described.show()
+    write_table(described.table)
+    assert capsys.readouterr().out.count("c129") == 2
+    assert "... 110 more rows" in session.sql("SELECT * FROM range(130)")._repr_html_()
+    assert "more rows" not in repr(session.sql("SHOW ALGORITHMS"))
+
+
+def test_frames_of_a_library_that_is_not_installed_name_it(session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = session.sql("SELECT 1 AS a")
+    for package, frame in {"pandas": found.to_pandas, "polars": found.pl}.items():
+        monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
+        with pytest.raises(StatementError, match=f"needs the package {package}: pip install {package}"):
+            frame()
 
 
 @pytest.mark.parametrize("package", ["torch", "flax", "equinox"])

@@ -77,15 +77,17 @@ class Relations:
             StatementError: nothing has this name, or a path does not exist.
         """
         position = position_of(node.this)
+        parts = [part for part in (node.catalog, node.db, node.name) if part]
+        if node.args.get("version") is not None:
+            has_none = f"{'.'.join(parts)} has no VERSION AS OF or TIMESTAMP AS OF"
+            raise NotAvailableError(
+                f"Tables of the warehouse and files keep no versions, so {has_none}. Of a Delta table, a view has one: "
+                "USING delta OPTIONS (path '...', versionAsOf '3').",
+                position,
+            )
         if node.db.lower() in FORMATS and not node.catalog:
             with explained(""):
                 return open_source(connection, node.db.lower(), {"path": node.name}, None, position, {})
-        parts = [part for part in (node.catalog, node.db, node.name) if part]
-        if node.args.get("version") is not None:
-            message = f"Tables of the warehouse keep no versions, so {'.'.join(parts)} has no VERSION AS OF or TIMESTAMP AS OF"
-            raise NotAvailableError(
-                f"{message}. Of a Delta table, a view has one: USING delta OPTIONS (path '...', versionAsOf '3').", position
-            )
         return self.find(unqualified(parts, position), position, bool(node.db))
 
     def check_view(self, query: exp.Query, view: str, temporary: bool) -> None:

@@ -19,7 +19,9 @@ from ..spark_sql.dialect import SparkSQL, parse
 from ..spark_sql.lexer import Token, level, tokens_of
 from ..spark_sql.names import pretty
 from ..spark_sql.passage import place
+from ..spark_sql.statements import FORMATS
 
+FILES = (*FORMATS, "avro", "orc", "text")
 NAMES = frozenset(function.name for function in FUNCTIONS)
 SET_OPERATORS = ("UNION", "EXCEPT", "MINUS", "INTERSECT")
 ENDS = frozenset(("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "LATERAL", *SET_OPERATORS))
@@ -72,18 +74,31 @@ class RewrittenStatement:
 
 
 def sent(text: str) -> RewrittenStatement:
-    """Return a statement with our functions' calls in Spark SQL.
+    """Return a statement with our functions' calls in Spark SQL, and DESCRIBE of files as that of a query over them.
 
     Raises:
         StatementError: a call has a wrong number of arguments, or a string does not end.
     """
     tokens = tokens_of(text)
+    if (place_of_files := described_files(tokens)) is not None:
+        return RewrittenStatement(text, (Edit(tokens[0].end, place_of_files, " QUERY SELECT * FROM "),))
     calls = list(calls_in(tokens))
     if not calls:
         return RewrittenStatement(text)
     edits = [Edit(start, end, in_spark_sql(text, start, end)) for start, end in calls]
     edits += [Edit(end, end, f" AS {name}") for end, name in unnamed_items(text, tokens, calls)]
     return RewrittenStatement(text, tuple(sorted(edits, key=lambda edit: edit.start)))
+
+
+def described_files(tokens: Sequence[Token]) -> int | None:
+    """Return where files begin that a statement describes, as in DESCRIBE parquet.`f`, which Spark takes for a table's name;
+    None for other statements."""
+    words = [token.text.upper() for token in tokens[:3]]
+    first = 2 if words[1:2] == ["TABLE"] else 1
+    if words[:1] not in (["DESC"], ["DESCRIBE"]) or [token.text for token in tokens[first + 1 : first + 2]] != ["."]:
+        return None
+    named = tokens[first].text.lower() in FILES and tokens[first + 2 :] and tokens[first + 2].kind == "quoted"
+    return tokens[first].start if named else None
 
 
 def calls_in(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:

@@ -18,7 +18,7 @@ HALF = 0.5
 
 def run(context: StatementContext, call: Call) -> Pending:
     from ...scoring.evaluation import Evaluation
-    from ...scoring.thresholds import check_classes, class_confusion, confusion_matrix, confusion_schema
+    from ...scoring.thresholds import check_probabilities, class_confusion, confusion_matrix, confusion_schema
 
     data, (threshold,) = call.data, call.arguments
     assert data is not None  # required by the grammar
@@ -28,7 +28,7 @@ def run(context: StatementContext, call: Call) -> Pending:
     with data.locating():
         evaluation = Evaluation(version, context.engine, data.text, None)
     if (classes := evaluation.classes) is None:
-        check_classes(evaluation, "ML.CONFUSION_MATRIX")
+        check_probabilities(evaluation, "ML.CONFUSION_MATRIX")
     elif threshold != HALF:
         raise StatementError(
             f"ML.CONFUSION_MATRIX counts the likeliest of several classes, at no threshold; got {threshold!r}. Leave it out."

@@ -14,26 +14,27 @@ if TYPE_CHECKING:
 
 def run(context: StatementContext, call: Call) -> Pending:
     from ...scoring.evaluation import Evaluation
-    from ...scoring.thresholds import ROC_CURVE_SCHEMA, check_classes, roc_curve
+    from ...scoring.thresholds import check_probabilities, roc_curve, roc_schema
 
     version, data = call.read(context), call.data
     assert data is not None  # required by the grammar
     with data.locating():
         evaluation = Evaluation(version, context.engine, data.text, None)
-    check_classes(evaluation, "ML.ROC_CURVE")
+    check_probabilities(evaluation, "ML.ROC_CURVE")
 
     def measure() -> pa.Table:
         with data.locating():
             return roc_curve(evaluation, call.folder, context.reporter)
 
-    return Pending(ROC_CURVE_SCHEMA, measure)
+    return Pending(roc_schema(evaluation), measure)
 
 
 ROC_CURVE = TableFunction(
     "ROC_CURVE",
     "ML.ROC_CURVE(MODEL name [VERSION n], TABLE t | (query))",
     "For each label and each distinct prediction as the threshold, from the highest on: recall, false_positive_rate, and the "
-    "counts of true and false positives and negatives. Data has labels of 0 and 1.",
+    "counts of true and false positives and negatives. Data has labels of 0 and 1. A label with classes has a curve for each "
+    "class against all others, named by the column class.",
     "required",
     (),
     run,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ....algorithms.layers import _lookups
@@ -16,7 +17,8 @@ PACKAGES = ("jax", "jaxlib", "numpy", "duckdb", "pyarrow")
 
 @functools.cache
 def environment() -> dict[str, str]:
-    """Return versions of packages, checksums of the native modules (XXH3 of their bytes), and the processor's architecture.
+    """Return versions of packages that are installed, checksums of the native modules (XXH3 of their bytes), and the
+    processor's architecture.
 
     XLA and the native modules choose code by the processor; XLA_FLAGS is what the user has set of it.
     """
@@ -24,6 +26,9 @@ def environment() -> dict[str, str]:
 
     modules = {"native": _native, "lookups": _lookups}
     found = {name: xxhash.xxh3_64_hexdigest(Path(str(module.__file__)).read_bytes()) for name, module in modules.items()}
-    packages = {name: version(name) for name in PACKAGES}
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):  # a driver on a cluster has no duckdb
+            packages[name] = version(name)
     flags = {"xla_flags": os.environ["XLA_FLAGS"]} if os.environ.get("XLA_FLAGS") else {}
     return {"python": platform.python_version(), **packages, **found, "cpu": platform.machine(), **flags}
