@@ -222,6 +222,19 @@ class CalibratorEntry:
 
 
 @dataclass(frozen=True)
+class AppliedEntry:
+    """An update that made a version of another one (ALTER MODEL ... APPLY).
+
+    Attributes:
+        name: of the update, or its file and name; options: that the statement gave; sha256: of the file's text, "" without one.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """How far a version has learned from streams.
 

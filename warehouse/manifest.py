@@ -19,6 +19,7 @@ from ..platform.typed import check_types, has_types
 from .checksums import FileEntry, SumsEntry, VectorsEntry, check_files
 from .durable import replace_text
 from .entries import (
+    AppliedEntry,
     CalibratorEntry,
     DenseEntry,
     LearnedEntry,
@@ -69,6 +70,7 @@ class Manifest:
         sources: what its query reads; input: how its splits are read, splits: those that RESUME reads.
         stream: how far it and its ancestors have learned from streams.
         parent: the version it continues, if any; replaces: once `ready`, every version before it is gone (OR REPLACE).
+        applied: the updates that made its rows of its parent's, in order (ALTER MODEL ... APPLY).
         base: the previous version, whose rows this one's change (a delta); None where it has all rows.
         once: the names under which it and its ancestors learned (WITH once), its own last.
         learned: how much.
@@ -106,6 +108,7 @@ class Manifest:
     stream: StreamEntry = field(default=StreamEntry(), metadata=one(StreamEntry))
     parent: int | None = None
     replaces: bool = False
+    applied: tuple[AppliedEntry, ...] = field(default=(), metadata=many(AppliedEntry))
     base: int | None = None
     once: tuple[str, ...] = ()
     created: datetime | None = field(default=None, metadata=read_by(datetime.fromisoformat))
