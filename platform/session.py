@@ -19,13 +19,11 @@ from .forks import check_process
 from .local import local_path
 from .model import Model
 from .options import Value, parse
-from .parts import FOLD, UPDATE
 from .progress import Reporter, reporter_for
 from .provenance.changing import recorded
-from .quoting import quoted
 from .result import Result
 from .sql.base import TakesTasks
-from .sql.functions_named import as_written
+from .sql.functions_named import apply_text, fold_text
 from .sql.parameters import Parameters
 from .sql.query import Query
 from .sql.script import Step, parse_script, refusing_excess
@@ -129,32 +127,12 @@ class Session:
         return steps
 
     def fold(self, model: str, fold: str, /, version: int | None = None, **options: object) -> Result:
-        """Return what a fold says of all rows of a version, as ML.FOLD does: session.fold("ctr", "norm", by="slot").
-
-        Args:
-            fold: its name, or `mine.py:spread`, the name of one in a file.
-            version: its number; None for the one that is served.
-            options: of the fold.
-
-        Raises:
-            XpsqlError: there is no such model, version, fold or option.
-        """
-        named = as_written(FOLD, fold, options)
-        return self.sql(f"SELECT * FROM ML.FOLD(MODEL {named_version(model, version)}, {named})")
+        """Return what ML.FOLD says of all rows of a version: session.fold("ctr", "norm", by="slot")."""
+        return self.sql(fold_text(model, version, fold, options))
 
     def apply(self, model: str, update: str, /, where: str | None = None, **options: object) -> Result:
-        """Make a new version by an update of its rows, as ALTER MODEL ... APPLY does: session.apply("m", "scale", factor=0.5).
-
-        Args:
-            update: its name, or `mine.py:halve`, the name of one in a file.
-            where: which rows it sees, a condition on the columns of ML.WEIGHTS; None: all.
-            options: of the update.
-
-        Raises:
-            XpsqlError: there is no such model, update, option or column.
-        """
-        condition = "" if where is None else f" WHERE {where}"
-        return self.sql(f"ALTER MODEL {quoted(model)} APPLY {as_written(UPDATE, update, options)}{condition}")
+        """Make a version as ALTER MODEL ... APPLY does: session.apply("ctr", "scale", factor=0.5, where="count < 10")."""
+        return self.sql(apply_text(model, update, where, options))
 
     def register(self, name: str, frame: object) -> None:
         """Let statements of this session read a frame as a table, by a name that hides any other of that name.
@@ -312,11 +290,6 @@ def pending(
     if trust:
         TRUST.allow(keep=True)
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False), resume)
-
-
-def named_version(model: str, version: int | None) -> str:
-    """Return a model, or a version of it, as statements name it."""
-    return quoted(model) if version is None else f"{quoted(model)} VERSION {version}"
 
 
 @contextmanager

@@ -218,6 +218,8 @@ class Draft(VersionFiles):
             replaces=begun.replaces,
             created=begun.created,
             training=begun.training,
+            lineage=begun.lineage,
+            copied=begun.copied,
             finished=datetime.now(UTC),
             seconds=(begun.seconds or 0.0) + time.monotonic() - self._began,
         )

@@ -235,6 +235,27 @@ class AppliedEntry:
 
 
 @dataclass(frozen=True)
+class MergedEntry:
+    """A source of a version that MERGE MODEL made.
+
+    Attributes:
+        source: a model and version, or a folder; identity: see Manifest.identity.
+        examples: that it learned since the version that all sources go back to.
+        rows: of its first table; only_here: that no other source has; shared: that others have, too.
+        weight: its share of the means; distance: the L2 norm of what it changed of weights.
+    """
+
+    source: str
+    identity: str = ""
+    examples: int = 0
+    rows: int = 0
+    only_here: int = 0
+    shared: int = 0
+    weight: float = 0.0
+    distance: float = 0.0
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """How far a version has learned from streams.
 

@@ -23,6 +23,7 @@ from .entries import (
     CalibratorEntry,
     DenseEntry,
     LearnedEntry,
+    MergedEntry,
     OptionEntry,
     PartEntry,
     RolesEntry,
@@ -71,6 +72,8 @@ class Manifest:
         stream: how far it and its ancestors have learned from streams.
         parent: the version it continues, if any; replaces: once `ready`, every version before it is gone (OR REPLACE).
         applied: the updates that made its rows of its parent's, in order (ALTER MODEL ... APPLY).
+        lineage: the identities of the versions that it goes back to, the oldest first, also of other warehouses; copied: the
+            identity of the version of another warehouse whose copy it is; merged: what it was merged of.
         base: the previous version, whose rows this one's change (a delta); None where it has all rows.
         once: the names under which it and its ancestors learned (WITH once), its own last.
         learned: how much.
@@ -109,6 +112,9 @@ class Manifest:
     parent: int | None = None
     replaces: bool = False
     applied: tuple[AppliedEntry, ...] = field(default=(), metadata=many(AppliedEntry))
+    lineage: tuple[str, ...] = ()
+    copied: str = ""
+    merged: tuple[MergedEntry, ...] = field(default=(), metadata=many(MergedEntry))
     base: int | None = None
     once: tuple[str, ...] = ()
     created: datetime | None = field(default=None, metadata=read_by(datetime.fromisoformat))
@@ -130,6 +136,11 @@ class Manifest:
     def seed(self) -> int:
         """The seed of everything random."""
         return int(self.settings.get("seed", 0))
+
+    @property
+    def identity(self) -> str:
+        """What names its rows in every warehouse: the training that made them."""
+        return self.copied or self.training
 
     @property
     def train_only(self) -> frozenset[str]:
@@ -199,8 +210,9 @@ def check_values(manifest: Manifest) -> None:
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")
     if manifest.base is not None and not 0 < manifest.base < manifest.version:
         raise ValueError(f"version {manifest.version} cannot change version {manifest.base}")
-    if manifest.training and not TRAINING.fullmatch(manifest.training):
-        raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
+    for training in filter(None, (manifest.training, manifest.copied, *manifest.lineage)):
+        if not TRAINING.fullmatch(training):
+            raise ValueError(f"a training's name has 32 hexadecimal digits, got {training!r}")
     if not has_types(manifest.settings.get("seed", 0), int):
         raise ValueError(f"the seed is a number, got {manifest.settings['seed']!r}")
     check_files(manifest.files or ())

@@ -40,6 +40,9 @@ from .trainings.progress import mend_progress
 from .trainings.segments import mend_segments
 from .version import Version, newest_checkpoint
 
+LINEAGE = 64
+"""Versions that a version knows to go back to."""
+
 
 class Models(Catalog):
     """The models in the folder `models` of a warehouse, which can be changed. Every change appears by one atomic step."""
@@ -92,8 +95,11 @@ class Models(Catalog):
             replaces=replace,
             created=datetime.now(UTC),
             training=uuid.uuid4().hex,
+            lineage=manifest.lineage if parent is None else (*parent.manifest.lineage, parent.manifest.identity)[-LINEAGE:],
             environment={"xpsql": version("xpsql"), **manifest.environment},
-        ).having_learned(examples_total=parent.manifest.learned.examples_total if parent else 0)
+        )
+        if parent is not None:
+            begun = begun.having_learned(examples_total=parent.manifest.learned.examples_total)
         own = place_draft(folder, begun)
         return Draft(
             folder / f"v{number}",
@@ -161,7 +167,7 @@ class Models(Catalog):
         """Return the version that a new one continues, if any."""
         if manifest.parent is not None:
             return self.version(name, manifest.parent)
-        if not replace and self.exists(name):
+        if not replace and not (manifest.copied or manifest.merged) and self.exists(name):
             raise ModelError(
                 f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data.",
                 name,

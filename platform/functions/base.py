@@ -160,7 +160,7 @@ def numbers(values: tuple[Any, ...], subject: Subject) -> NDArray[np.float64]:
     return np.array(values, np.float64)
 
 
-class Groups(NamedTuple):
+class FoldGroups(NamedTuple):
     """What a fold has a row for: each slot, or all rows at once."""
 
     names: tuple[str, ...] | None
@@ -191,8 +191,8 @@ class Groups(NamedTuple):
         return pa.table({**named, **{name: pa.array(values) for name, values in columns.items()}})
 
 
-def groups_by(by: str, table: RowTable) -> Groups:
+def groups_by(by: str, table: RowTable) -> FoldGroups:
     """Return the groups of an option `by`: "all" or "slot"."""
     if by == "all":
-        return Groups(None, np.empty(0, np.uint16))
-    return Groups(tuple(name for name, _ in table.slots), np.array([number for _, number in table.slots], np.uint16))
+        return FoldGroups(None, np.empty(0, np.uint16))
+    return FoldGroups(tuple(name for name, _ in table.slots), np.array([number for _, number in table.slots], np.uint16))

@@ -85,29 +85,32 @@ def apply(
         return Altered(draft.manifest, changed, removed)
 
 
-class Application:
+class RowChange:
     """Updates of a table's rows, compiled.
 
     Args:
-        version: whose rows.
+        manifest: of the version whose rows they are.
         entry: the table.
         programs: of the table.
         updates: those that act on this table, in order.
+        at: the TIME that rows are brought up to; None: the version's.
     """
 
-    def __init__(self, version: Version, entry: TableEntry, programs: Programs, updates: Sequence[Update]) -> None:
-        manifest = version.manifest
-        self.entry, self.updates, self._version, self._programs = entry, updates, version, programs
-        now = np.uint32(manifest.statistics.get("now", 0))
+    def __init__(
+        self, manifest: Manifest, entry: TableEntry, programs: Programs, updates: Sequence[Update], at: int | None = None
+    ) -> None:
+        self.entry, self.updates, self._manifest, self._programs = entry, updates, manifest, programs
+        since = np.uint32(manifest.statistics.get("now", 0))
         rate, examples = manifest.learned.base_rate or 0.0, manifest.learned.examples_total
-        self._numbers = {"@now": now, "@since": now, "@base_rate": np.float32(rate), "@examples": np.float32(examples)}
+        now = since if at is None else np.uint32(at)
+        self._numbers = {"@now": now, "@since": since, "@base_rate": np.float32(rate), "@examples": np.float32(examples)}
         self._program = jax.jit(partial(programs.applied, tuple(updates)))
         self._size = 0
 
     @property
-    def of_trials(self) -> Application:
+    def of_trials(self) -> RowChange:
         """What removes trial rows."""
-        return Application(self._version, self.entry, self._programs, [one for one in self.updates if one.trials])
+        return RowChange(self._manifest, self.entry, self._programs, [one for one in self.updates if one.trials])
 
     def __call__(self, piece: Piece) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
         """Return the float columns of rows after the updates, and which rows have ended."""
@@ -128,7 +131,7 @@ def padded(values: NDArray[Any], size: int) -> NDArray[Any]:
     return found
 
 
-def applications(parent: Version, uses: Sequence[parts.FunctionUse]) -> list[Application]:
+def applications(parent: Version, uses: Sequence[parts.FunctionUse]) -> list[RowChange]:
     """Return the updates of each of a version's tables.
 
     Raises:
@@ -147,7 +150,7 @@ def applications(parent: Version, uses: Sequence[parts.FunctionUse]) -> list[App
             update = made_update(part, options, table, use.name, bool(use.source))
             # A row of the first table takes the key's rows in the others along, and no other table decides for it.
             made[entry.name].append(update if entry.name == first else update._replace(ends=None))
-    return [Application(parent, entry, programs[entry.name], made[entry.name]) for entry in manifest.tables]
+    return [RowChange(manifest, entry, programs[entry.name], made[entry.name]) for entry in manifest.tables]
 
 
 def programs_of(manifest: Manifest) -> dict[str, Programs]:
@@ -196,7 +199,7 @@ class WrittenTable(NamedTuple):
     gone: Keys
 
 
-def write(draft: Draft, parent: Version, one: Application, chosen: Keys | None, gone: Keys) -> WrittenTable:
+def write(draft: Draft, parent: Version, one: RowChange, chosen: Keys | None, gone: Keys) -> WrittenTable:
     """Write a table's rows as updates leave them.
 
     Args:
@@ -236,7 +239,7 @@ def among(keys: Keys, known: Keys) -> NDArray[np.bool_]:
     return found
 
 
-def check_numbers(after: NDArray[np.float32], before: NDArray[np.float32], one: Application) -> None:
+def check_numbers(after: NDArray[np.float32], before: NDArray[np.float32], one: RowChange) -> None:
     """Refuse weights that are no number any more.
 
     Raises:
@@ -249,7 +252,7 @@ def check_numbers(after: NDArray[np.float32], before: NDArray[np.float32], one: 
         )
 
 
-def write_trials(draft: Draft, parent: Version, first: Application) -> bool:
+def write_trials(draft: Draft, parent: Version, first: RowChange) -> bool:
     """Write what is known of features without a row, where an update forgets some of them; return whether one does.
 
     Their occurrences, which have keys alone, are all forgotten then.

@@ -97,6 +97,8 @@ def revised(parent: Version, statement: str) -> Manifest:
         statement=statement,
         parent=parent.number,
         applied=(),
+        copied="",
+        merged=(),
         base=None,
         requires=tuple(name for name in parent.manifest.requires if name != DELTA),
         splits=(),

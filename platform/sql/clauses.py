@@ -124,6 +124,7 @@ def place_of(subject: Subject, given: Clauses) -> Position | None:
 
 def uses_of(value: Any) -> tuple[Given, ...]:
     """Return the parts that a clause uses."""
+    value = getattr(value, "uses", value)
     return (value,) if isinstance(value, Given) else value if isinstance(value, tuple) and isinstance(value[0], Given) else ()
 
 

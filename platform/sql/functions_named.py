@@ -42,6 +42,18 @@ def locating(given: Sequence[Given], kind: parts.PartKind) -> Iterator[None]:
         yield
 
 
+def fold_text(model: str, version: int | None, fold: str, options: Mapping[str, object]) -> str:
+    """Return the statement of a fold; arguments as of Session.fold."""
+    named = quoted(model) if version is None else f"{quoted(model)} VERSION {version}"
+    return f"SELECT * FROM ML.FOLD(MODEL {named}, {as_written(parts.FOLD, fold, options)})"
+
+
+def apply_text(model: str, update: str, where: str | None, options: Mapping[str, object]) -> str:
+    """Return the statement of an update; arguments as of Session.apply."""
+    condition = "" if where is None else f" WHERE {where}"
+    return f"ALTER MODEL {quoted(model)} APPLY {as_written(parts.UPDATE, update, options)}{condition}"
+
+
 def as_written(kind: parts.PartKind, name: str, options: Mapping[str, object]) -> str:
     """Return a function with options of Python as a statement writes it.
 

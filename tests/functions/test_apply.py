@@ -142,7 +142,8 @@ def test_python_applies_as_sql_does(session: xpsql.Session) -> None:
     (made,) = session.apply("m", "scale", factor=0.5, where="count < 3", table="vectors").table.to_pylist()
     assert made["version"] == 2
     assert session.models.version("m").manifest.applied[0].options == {"factor": 0.5, "table": "vectors"}
-    assert all(weights(session, 1)[key][0] == value[0] for key, value in weights(session, 2).items())
+    before = weights(session, 1)
+    assert all(before[key][0] == value[0] for key, value in weights(session, 2).items()), "another table's rows stay"
 
 
 @embedded
@@ -214,7 +215,7 @@ def test_a_model_of_another_package_is_refused(session: xpsql.Session, tmp_path:
 @embedded
 def test_apply_and_fold_stay_names_of_columns_and_tables(session: xpsql.Session) -> None:
     session.register("apply", pa.table({"label": [0, 1] * 50, "apply": ["a", "b"] * 50, "fold": ["c", "d"] * 50}))
-    session.sql("TRAIN MODEL apply USING xftrl LABEL label IGNORE fold AS SELECT label, apply, fold FROM apply")
+    session.sql("TRAIN MODEL apply USING xftrl LABEL label IGNORE (fold) AS SELECT label, apply, fold FROM apply")
     session.sql("ALTER MODEL apply APPLY clip (slot = apply)")
     found = session.sql("SELECT apply.apply FROM apply WHERE apply.apply = 'a' LIMIT 1").table
     assert found.to_pydict() == {"apply": ["a"]}

@@ -40,6 +40,8 @@ STATEMENTS: Registry[Statement] = Registry(
         "DROP MODEL": "drop_model.DROP_MODEL",
         "SHRINK MODEL": "shrink_model.SHRINK_MODEL",
         "EXPORT MODEL": "export_model.EXPORT_MODEL",
+        "IMPORT MODEL": "merge_model.IMPORT_MODEL",
+        "MERGE MODEL": "merge_model.MERGE_MODEL",
         "CREATE HISTORY": "history.CREATE_HISTORY",
         "REFRESH HISTORY": "history.REFRESH_HISTORY",
         "STOP HISTORY": "stop_history.STOP_HISTORY",
