@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import OptionError, Position, StatementError, Subject, suggestion
+from .functions.source_text import SourceText, load, of_file
 from .options import Part, Value, parse, written
-from .source_text import SourceText, load, of_file
 from .trust import TRUST
 
 if TYPE_CHECKING:

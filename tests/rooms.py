@@ -19,7 +19,7 @@ DOORS = 4
 
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform",),
-    ("platform/ps/rows", "platform/source_text"),
+    ("platform/ps/rows",),
     (
         "warehouse",
         "warehouse/chains",

@@ -218,11 +218,11 @@ class Draft(VersionFiles):
             replaces=begun.replaces,
             created=begun.created,
             training=begun.training,
-            lineage=begun.lineage,
-            copied=begun.copied,
             finished=datetime.now(UTC),
             seconds=(begun.seconds or 0.0) + time.monotonic() - self._began,
         )
+        origin = begun.learned.origin
+        ended = ended.having_origin(lineage=origin.lineage, copied=origin.copied, applied=origin.applied)
         write_manifest(self.folder, ended)
         self.manifest = ended
 

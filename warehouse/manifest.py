@@ -19,11 +19,9 @@ from ..platform.typed import check_types, has_types
 from .checksums import FileEntry, SumsEntry, VectorsEntry, check_files
 from .durable import replace_text
 from .entries import (
-    AppliedEntry,
     CalibratorEntry,
     DenseEntry,
     LearnedEntry,
-    MergedEntry,
     OptionEntry,
     PartEntry,
     RolesEntry,
@@ -71,9 +69,6 @@ class Manifest:
         sources: what its query reads; input: how its splits are read, splits: those that RESUME reads.
         stream: how far it and its ancestors have learned from streams.
         parent: the version it continues, if any; replaces: once `ready`, every version before it is gone (OR REPLACE).
-        applied: the updates that made its rows of its parent's, in order (ALTER MODEL ... APPLY).
-        lineage: the identities of the versions that it goes back to, the oldest first, also of other warehouses; copied: the
-            identity of the version of another warehouse whose copy it is; merged: what it was merged of.
         base: the previous version, whose rows this one's change (a delta); None where it has all rows.
         once: the names under which it and its ancestors learned (WITH once), its own last.
         learned: how much.
@@ -111,10 +106,6 @@ class Manifest:
     stream: StreamEntry = field(default=StreamEntry(), metadata=one(StreamEntry))
     parent: int | None = None
     replaces: bool = False
-    applied: tuple[AppliedEntry, ...] = field(default=(), metadata=many(AppliedEntry))
-    lineage: tuple[str, ...] = ()
-    copied: str = ""
-    merged: tuple[MergedEntry, ...] = field(default=(), metadata=many(MergedEntry))
     base: int | None = None
     once: tuple[str, ...] = ()
     created: datetime | None = field(default=None, metadata=read_by(datetime.fromisoformat))
@@ -140,7 +131,7 @@ class Manifest:
     @property
     def identity(self) -> str:
         """What names its rows in every warehouse: the training that made them."""
-        return self.copied or self.training
+        return self.learned.origin.copied or self.training
 
     @property
     def train_only(self) -> frozenset[str]:
@@ -155,6 +146,10 @@ class Manifest:
     def having_learned(self, **counts: Any) -> Manifest:
         """Return it with other values of `learned`."""
         return dataclasses.replace(self, learned=dataclasses.replace(self.learned, **counts))
+
+    def having_origin(self, **values: Any) -> Manifest:
+        """Return it with other values of where it comes from."""
+        return self.having_learned(origin=dataclasses.replace(self.learned.origin, **values))
 
     def table(self, name: str) -> TableEntry:
         """Return a table by name.
@@ -210,7 +205,8 @@ def check_values(manifest: Manifest) -> None:
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")
     if manifest.base is not None and not 0 < manifest.base < manifest.version:
         raise ValueError(f"version {manifest.version} cannot change version {manifest.base}")
-    for training in filter(None, (manifest.training, manifest.copied, *manifest.lineage)):
+    origin = manifest.learned.origin
+    for training in filter(None, (manifest.training, origin.copied, *origin.lineage)):
         if not TRAINING.fullmatch(training):
             raise ValueError(f"a training's name has 32 hexadecimal digits, got {training!r}")
     if not has_types(manifest.settings.get("seed", 0), int):

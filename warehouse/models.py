@@ -95,11 +95,12 @@ class Models(Catalog):
             replaces=replace,
             created=datetime.now(UTC),
             training=uuid.uuid4().hex,
-            lineage=manifest.lineage if parent is None else (*parent.manifest.lineage, parent.manifest.identity)[-LINEAGE:],
             environment={"xpsql": version("xpsql"), **manifest.environment},
         )
         if parent is not None:
-            begun = begun.having_learned(examples_total=parent.manifest.learned.examples_total)
+            before = parent.manifest
+            begun = begun.having_learned(examples_total=before.learned.examples_total)
+            begun = begun.having_origin(lineage=(*before.learned.origin.lineage, before.identity)[-LINEAGE:])
         own = place_draft(folder, begun)
         return Draft(
             folder / f"v{number}",
@@ -167,7 +168,8 @@ class Models(Catalog):
         """Return the version that a new one continues, if any."""
         if manifest.parent is not None:
             return self.version(name, manifest.parent)
-        if not replace and not (manifest.copied or manifest.merged) and self.exists(name):
+        elsewhere = manifest.learned.origin.copied or manifest.learned.origin.merged
+        if not replace and not elsewhere and self.exists(name):
             raise ModelError(
                 f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to go on with new data.",
                 name,

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 
 from ...platform.dependent import when
 from ...platform.errors import ModelError, OptionError, StatementError
+from ...platform.functions.source_text import SourceText, blaming_line
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import Part, Value, option, written_name
-from ...platform.source_text import SourceText, blaming_line
 from ...platform.trust import TRUST, digest
 from ..base import Algorithm, Inputs, Layout, Online, Parameters, Supervised, Traits
 from ..layers.initial import uniform

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...platform.errors import OptionError, Position, Subject, suggestion
-from ...platform.source_text import SourceText, load, of_file
+from ...platform.functions.source_text import SourceText, load, of_file
 
 NETWORK = Subject("USING", "network")
 CLASS = NETWORK._replace(option="class")

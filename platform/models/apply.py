@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +20,7 @@ from ...warehouse.version import Version
 from .. import parts
 from ..errors import ModelError, StatementError, Subject
 from ..functions.base import Piece, RowTable, Update
-from ..functions.promises import made_update
+from ..functions.made import made_update
 from ..input.columns import columns_from
 from ..options import written
 from ..ps.compiled.ladder import rung
@@ -66,7 +65,7 @@ def apply(
     applied = applications(parent, uses)
     chosen = None if condition is None else keys_chosen(parent, engine, condition)
     entries = tuple(AppliedEntry(use.name, use.options, digest(use.source) if use.source else "") for use in uses)
-    with models.begin(name, dataclasses.replace(revised(parent, statement), applied=entries)) as draft:
+    with models.begin(name, revised(parent, statement).having_origin(applied=entries)) as draft:
         try:
             changed = removed = 0
             gone = np.empty(0, np.uint64)

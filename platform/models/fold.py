@@ -13,7 +13,7 @@ from .. import parts
 from ..blame import blaming
 from ..errors import OptionError, StatementError, Subject
 from ..functions.base import Piece, RowTable
-from ..functions.promises import made_fold
+from ..functions.made import made_fold
 from ..ps.keys import raw_ids, slot_seed
 from ..training.row_files.columns import values
 

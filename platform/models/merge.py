@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...warehouse.checksums import NUM_SLICES
 from ...warehouse.dense import read_dense, write_dense
 from ...warehouse.draft import Draft
-from ...warehouse.entries import MergedEntry, TableEntry
+from ...warehouse.entries import MergedEntry, OriginEntry, TableEntry
 from ...warehouse.manifest import CALIBRATED, DELTA, Manifest
 from ...warehouse.models import Models
 from ...warehouse.rows import rows_schema, slices_of
@@ -127,7 +127,7 @@ def base_of(models: Models, owners: Sequence[str], found: Sequence[VersionRows])
     Raises:
         ModelError: it is in none of the models.
     """
-    lines = [(*one.manifest.lineage, one.manifest.identity) for one in found]
+    lines = [(*one.manifest.learned.origin.lineage, one.manifest.identity) for one in found]
     common = [identity for identity in lines[0] if all(identity in line for line in lines[1:])]
     if not common:
         return None
@@ -177,14 +177,10 @@ def begun(models: Models, name: str, merging: MergeSources, statement: str) -> M
     base, first = merging.base, merging.sources[0].manifest
     origin = first if base is None else base.manifest
     own = base is not None and any(version.folder == base.folder for version in models.present(name))
-    return dataclasses.replace(
+    made = dataclasses.replace(
         origin,
         statement=statement,
         parent=origin.version if own else None,
-        lineage=() if base is None else (*origin.lineage, origin.identity),
-        copied="",
-        applied=(),
-        merged=tuple(MergedEntry(one.name, one.manifest.identity) for one in merging.sources),
         base=None,
         requires=tuple(one for one in origin.requires if one not in (DELTA, CALIBRATED)),
         calibrators=(),
@@ -195,6 +191,9 @@ def begun(models: Models, name: str, merging: MergeSources, statement: str) -> M
         finished=None,
         seconds=None,
     )
+    lineage = () if base is None else (*origin.learned.origin.lineage, origin.identity)
+    merged = tuple(MergedEntry(one.name, one.manifest.identity) for one in merging.sources)
+    return made.having_learned(origin=OriginEntry(lineage=lineage, merged=merged))
 
 
 def write_table(
@@ -282,7 +281,7 @@ def ended(manifest: Manifest, merging: MergeSources, tally: MergeTally) -> Manif
         )
     ]
     statistics = {**manifest.statistics, "now": merging.now, "scaler": scaler_of(merging)}
-    made = dataclasses.replace(manifest, merged=tuple(entries), statistics=statistics)
+    made = dataclasses.replace(manifest, statistics=statistics).having_origin(merged=tuple(entries))
     return made.having_learned(examples=examples, examples_total=before, rows=tally.merged, base_rate=rate)
 
 

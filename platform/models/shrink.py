@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ...warehouse.draft import Draft
 from ...warehouse.durable import storing
-from ...warehouse.entries import TableEntry
+from ...warehouse.entries import OriginEntry, TableEntry
 from ...warehouse.folders import newest_interrupted
 from ...warehouse.manifest import DELTA, Manifest
 from ...warehouse.models import Models
@@ -96,15 +96,12 @@ def revised(parent: Version, statement: str) -> Manifest:
         parent.manifest,
         statement=statement,
         parent=parent.number,
-        applied=(),
-        copied="",
-        merged=(),
         base=None,
         requires=tuple(name for name in parent.manifest.requires if name != DELTA),
         splits=(),
         finished=None,
         seconds=None,
-    ).having_learned(examples=0)
+    ).having_learned(examples=0, origin=OriginEntry())
 
 
 def check_condition(engine: Engine, relation: Relation, condition: str, statement: str) -> None:

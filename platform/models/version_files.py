@@ -205,9 +205,8 @@ def import_version(models: Models, name: str, place: str, statement: str) -> Man
         raise ModelError(f"IMPORT MODEL reads a local folder, got {place}. Copy it to this machine.")
     source = opened(models, name, Path(place))
     check_text(source.manifest)
-    begun = dataclasses.replace(
-        source.manifest, statement=statement, parent=None, copied=source.manifest.identity, finished=None, seconds=None
-    )
+    begun = dataclasses.replace(source.manifest, statement=statement, parent=None, finished=None, seconds=None)
+    begun = begun.having_origin(copied=source.manifest.identity)
     with models.begin(name, begun.having_learned(examples=0)) as draft:
         delta = len(source.links) > 1
         for file in source.manifest.files or ():

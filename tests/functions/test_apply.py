@@ -127,21 +127,21 @@ def test_ftrl_goes_on_from_the_weights_that_an_update_left(session: xpsql.Sessio
 def test_a_new_version_says_what_was_applied_and_predicts(session: xpsql.Session) -> None:
     alter(session, "scale (factor = 0)")
     manifest = session.models.version("m").manifest
-    assert [(one.name, dict(one.options)) for one in manifest.applied] == [("scale", {"factor": 0})]
+    assert [(one.name, dict(one.options)) for one in manifest.learned.origin.applied] == [("scale", {"factor": 0})]
     assert manifest.parent == 1
     found = session.sql(
         "SELECT predicted_label FROM ML.PREDICT(MODEL m, (SELECT 'u1' AS user, 2 AS item, array('t1') AS tags))"
     )
     assert found.table["predicted_label"].to_pylist() == pytest.approx([0.5])
     session.sql("SHRINK MODEL m WHERE count < 3")
-    assert session.models.version("m").manifest.applied == ()
+    assert session.models.version("m").manifest.learned.origin.applied == ()
 
 
 @embedded
 def test_python_applies_as_sql_does(session: xpsql.Session) -> None:
     (made,) = session.apply("m", "scale", factor=0.5, where="count < 3", table="vectors").table.to_pylist()
     assert made["version"] == 2
-    assert session.models.version("m").manifest.applied[0].options == {"factor": 0.5, "table": "vectors"}
+    assert session.models.version("m").manifest.learned.origin.applied[0].options == {"factor": 0.5, "table": "vectors"}
     before = weights(session, 1)
     assert all(before[key][0] == value[0] for key, value in weights(session, 2).items()), "another table's rows stay"
 
@@ -164,7 +164,7 @@ def test_an_update_of_a_file_that_looks_at_other_rows_is_refused(session: xpsql.
     bad.write_text(HALVE.replace("SHIFT", "rows['w'].mean(0)"))
     alter(session, f"'{good}:halve' (by = 4)")
     manifest = session.models.version("m").manifest
-    assert len(manifest.applied[0].sha256) == 64
+    assert len(manifest.learned.origin.applied[0].sha256) == 64
     with pytest.raises(xpsql.StatementError, match="breaks the contract of updates, a row depends on itself alone") as caught:
         alter(session, f"'{bad}:halve'")
     assert caught.value.position is not None

@@ -111,7 +111,7 @@ def by_place(rows: Rows, context: Context) -> Rows:
 
 
 def smallest(rows: Rows, context: Context) -> Rows:
-    return {**rows, "w": jnp.maximum(rows["w"], rows["w"].min())}
+    return {**rows, "w": rows["w"] - rows["w"].min()}
 
 
 def counting(rows: Rows, context: Context) -> Rows:

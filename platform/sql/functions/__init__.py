@@ -27,7 +27,7 @@ FUNCTIONS: Registry[TableFunction] = Registry(
         "TRANSFORM": "transform.TRANSFORM",
         "WEIGHTS": "weights.WEIGHTS",
         "FOLD": "fold.FOLD",
-        "MERGE_INFO": "merge_info.MERGE_INFO",
+        "MERGE_INFO": "versions.MERGE_INFO",
         "FEATURE_INFO": "feature_info.FEATURE_INFO",
         "FEATURE_IMPORTANCE": "feature_importance.FEATURE_IMPORTANCE",
         "NEAREST": "nearest.NEAREST",

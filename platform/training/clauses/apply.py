@@ -9,7 +9,7 @@ from ... import parts
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError, Subject
 from ...functions.base import RowTable, Update
-from ...functions.promises import made_update
+from ...functions.made import made_update
 from .base import Clause, always
 from .using import Given, read_function
 

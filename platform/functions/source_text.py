@@ -12,9 +12,9 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import NamedTuple
 
-from .errors import OptionError, Position, StatementError, Subject, XpsqlError
-from .system import needing
-from .trust import digest
+from ..errors import OptionError, Position, StatementError, Subject, XpsqlError
+from ..system import needing
+from ..trust import digest
 
 EXTRAS = frozenset(("torch", "flax", "equinox"))
 """Extras that networks are written with, each named as its package."""
