@@ -147,9 +147,7 @@ def test_python_applies_as_sql_does(session: xpsql.Session) -> None:
 
 
 @embedded
-def test_a_delta_is_read_merged(session: xpsql.Session) -> None:
-    versions = session.models.versions("m")
-    assert not versions[0].is_delta
+def test_vectors_that_are_drawn_anew_depend_on_the_seed_alone(session: xpsql.Session) -> None:
     alter(session, "reinit (seed = 3, table = vectors)")
     again = weights(session, 2, "vectors")
     alter(session, "reinit (seed = 3, table = vectors)")
@@ -210,6 +208,20 @@ def test_a_model_of_another_package_is_refused(session: xpsql.Session, tmp_path:
     session.sql(f"TRAIN MODEL x USING xgboost LABEL label AS SELECT label, user, price FROM parquet.`{path}`")
     with pytest.raises(xpsql.ModelError, match="rows of xgboost are the numbers of its categories"):
         session.sql("ALTER MODEL x APPLY scale (factor = 2)")
+
+
+@embedded
+def test_what_is_known_of_features_without_a_row_is_forgotten_with_a_slot_and_kept_by_other_updates(
+    session: xpsql.Session, tmp_path: Path
+) -> None:
+    path = write(log(500), tmp_path / "rare.parquet")
+    query = f"SELECT label, user, item FROM parquet.`{path}`"
+    session.sql(f"TRAIN MODEL rare USING xftrl OPERATORS (admit (min_count = 5)) LABEL label AS {query}")
+    session.sql("ALTER MODEL rare APPLY prune (below = 0.01)")
+    assert session.models.version("rare").stored("candidates")
+    session.sql("ALTER MODEL rare APPLY forget (slot = item)")
+    assert not session.models.version("rare").stored("candidates")
+    session.sql(f"CONTINUE MODEL rare AS {query}")
 
 
 @embedded
