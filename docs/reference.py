@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.engines.duckdb.translation.functions import FUNCTIONS as SPARK_FUNCTIONS
 from xpsql.platform.engines.spark_sql.statements import FORMATS, RUNS
+from xpsql.platform.functions import FOLDS, UPDATES
 from xpsql.platform.input.streams.sources import SOURCES
 from xpsql.platform.models.feature_info import SCHEMA as FEATURE_INFO_COLUMNS
 from xpsql.platform.operators import OPERATORS
@@ -115,6 +116,9 @@ STATEMENT = Section("statements", "Statements", r"^{}\b")
 TABLE_FUNCTION = Section("table_functions", "Table functions", r"\b{}\(")
 ALGORITHM = Section("algorithms", "Algorithms", r"\bUSING {}\b")
 OPERATOR = Section("operators", "Operators", r"\bOPERATORS \(.*?\b{}\b")
+FOLD = Section("folds", "Folds", r"\bML\.FOLD\(MODEL [^,]+, {}\b")
+UPDATE = Section("updates", "Updates", r"\bAPPLY [^;]*?\b{} ?\(")
+SECTIONS = (STATEMENT, TABLE_FUNCTION, ALGORITHM, OPERATOR, FOLD, UPDATE)
 
 
 class Page(NamedTuple):
@@ -164,7 +168,7 @@ def part(section: Section, described: Part[Any, Any]) -> Page:
 
 
 def parts() -> list[Page]:
-    """Return a page for each statement, table function, algorithm and operator."""
+    """Return a page for each statement, table function, algorithm, operator, fold and update."""
     return [
         *(page(STATEMENT, s.name, f"{s.help}\n", "## Grammar\n", fenced(s.grammar)) for s in STATEMENTS),
         *(
@@ -173,6 +177,8 @@ def parts() -> list[Page]:
         ),
         *(part(ALGORITHM, algorithm) for algorithm in ALGORITHMS),
         *(part(OPERATOR, operator) for operator in OPERATORS),
+        *(part(FOLD, fold) for fold in FOLDS),
+        *(part(UPDATE, update) for update in UPDATES),
     ]
 
 
@@ -212,7 +218,7 @@ def functions() -> str:
 def index(found: Sequence[Page]) -> str:
     """Return docs/sql.md: what holds everywhere, and a list of all other pages."""
     pieces = [written("sql").replace("{RUNS}", RUNS).replace("{FORMATS}", ", ".join(FORMATS))]
-    for section in (STATEMENT, TABLE_FUNCTION, ALGORITHM, OPERATOR):
+    for section in SECTIONS:
         pieces.append(f"## {section.title}\n")
         if section is OPERATOR:
             pieces.append(written("operators"))
@@ -239,7 +245,7 @@ def nav() -> str:
     """Return mkdocs.yml with the generated pages in their places."""
     found = parts()
     lines = [f"      - reference/{name}.md\n" for name in OTHERS]
-    for section in (STATEMENT, TABLE_FUNCTION, ALGORITHM, OPERATOR):
+    for section in SECTIONS:
         lines.append(f"      - {section.title}:\n")
         lines += [f"          - {one.path}\n" for one in found if one.section is section]
     return NAV.sub("".join(lines), SITE.read_text(encoding="utf-8"))

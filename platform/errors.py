@@ -44,8 +44,8 @@ class Subject(NamedTuple):
     """What of a statement an error is about; as text, how a message begins.
 
     Attributes:
-        clause: its keyword; "USING" for an algorithm, "OPERATORS" for an operator, "ENGINE" for an engine,
-            "STREAM" for what reads a stream.
+        clause: its keyword; "USING" for an algorithm, "OPERATORS" for an operator, "FOLD" for a fold, "APPLY" for an update,
+            "ENGINE" for an engine, "STREAM" for what reads a stream.
         part: its name.
         option: of the part, or of the clause.
 
@@ -70,7 +70,14 @@ class Subject(NamedTuple):
         return f"{kind.capitalize()} {self.part}" if self.option is None else f"Option {self.option} of {kind} {self.part}"
 
 
-KINDS = {"USING": "algorithm", "OPERATORS": "operator", "ENGINE": "engine", "STREAM": "stream"}
+KINDS = {
+    "USING": "algorithm",
+    "OPERATORS": "operator",
+    "FOLD": "fold",
+    "APPLY": "update",
+    "ENGINE": "engine",
+    "STREAM": "stream",
+}
 """What the parts of a clause are."""
 
 

@@ -1,17 +1,20 @@
-"""Finding algorithms and operators by name: the built-in ones first, then plugins, the entry points of other packages.
+"""Finding parts by name, algorithms, operators, folds and updates: the built-in ones first, then plugins, the entry points of
+other packages; folds and updates also in files of Python.
 
-A package adds an operator with the entry point `xpsql.operators` (an algorithm: `xpsql.algorithms`) whose name is the part's
-and whose object is a `Part`.
+A package adds an operator with the entry point `xpsql.operators` (an algorithm: `xpsql.algorithms`, a fold: `xpsql.folds`, an
+update: `xpsql.updates`) whose name is the part's and whose object is a `Part`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import Position, StatementError, Subject, suggestion
-from .options import Part, Value, parse
+from .errors import OptionError, Position, StatementError, Subject, suggestion
+from .functions.source_text import SourceText, load, of_file
+from .options import Part, Value, parse, written
+from .trust import TRUST
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -26,7 +29,7 @@ class PartKind:
     """A kind of parts that statements name: built-in ones, and plugins of other packages.
 
     Attributes:
-        name: "algorithm" or "operator".
+        name: "algorithm", "operator", "fold" or "update".
         built_in: returns the parts of this package.
     """
 
@@ -78,6 +81,59 @@ class PartKind:
         """Return a part's options object for the options given in a statement."""
         return parse(part.options, part.read(given), Subject.of_part(self.name, part.name))
 
+    def used(self, name: str, position: Position | None, given: Mapping[str, Value]) -> FunctionUse:
+        """Return a fold or an update as a statement uses it, by its name or as `file.py:name`, its options checked.
+
+        Raises:
+            StatementError: there is no such part, or it does not take these options.
+        """
+        text, subject = "", Subject.of_part(self.name, name)
+        if (file := file_of(name)) is not None:
+            text = of_file(file, "function", position, subject).text
+            TRUST.add(text)
+        use = FunctionUse(name, {option: value.value for option, value in given.items()}, text)
+        part = self.part_of(use, position)
+        self.options(part, dict(given))
+        return use if text else use._replace(name=part.name)
+
+    def part_of(self, use: FunctionUse, position: Position | None = None) -> AnyPart:
+        """Return the part that a statement used.
+
+        Raises:
+            StatementError: there is no such part.
+            ModelError: its text came with a model, and nobody trusts it.
+        """
+        if not use.source:
+            return self.find(use.name, position)
+        file, _, name = use.name.rpartition(":")
+        TRUST.check(use.source, file)
+        subject = Subject.of_part(self.name, use.name)
+        found = getattr(load(SourceText(use.source, file, "function", subject)), name, None)
+        if not isinstance(found, Part):
+            what = "nothing of that name" if found is None else repr(found)
+            message = f"{file} must have a Part named {name}, such as {name} = Part('{name}', Options, make); it has {what}."
+            raise OptionError(message, position, subject)
+        return found
+
+    def options_of(self, use: FunctionUse) -> Any:
+        """Return the options object of a part that a statement used."""
+        return self.options(self.part_of(use), written(use.options))
+
+
+class FunctionUse(NamedTuple):
+    """A fold or an update as a statement used it: its name, or file and name; the options that it gave; and the text of its
+    file, empty where it is a part of a package."""
+
+    name: str
+    options: Mapping[str, Any]
+    source: str = ""
+
+
+def file_of(name: str) -> str | None:
+    """Return the file of a name like `folder/mine.py:clip`; None where it names no file."""
+    file, _, own = name.rpartition(":")
+    return file if own.isidentifier() and file.endswith(".py") else None
+
 
 def algorithms() -> Registry[AnyPart]:
     from ..algorithms import ALGORITHMS
@@ -91,5 +147,19 @@ def operators() -> Registry[AnyPart]:
     return OPERATORS
 
 
+def folds() -> Registry[AnyPart]:
+    from .functions import FOLDS
+
+    return FOLDS
+
+
+def updates() -> Registry[AnyPart]:
+    from .functions import UPDATES
+
+    return UPDATES
+
+
 ALGORITHM = PartKind("algorithm", algorithms)
 OPERATOR = PartKind("operator", operators)
+FOLD = PartKind("fold", folds)
+UPDATE = PartKind("update", updates)

@@ -7,14 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .engines import ENGINES
 from .engines.base import INTERNAL
 from .engines.kind import EngineKind, PendingEngine
-from .errors import ModelError, Position, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
+from .errors import ModelError, StatementError, Subject, XpsqlError, brief, is_of_memory, suggestion
 from .forks import check_process
 from .local import local_path
 from .model import Model
@@ -23,9 +22,10 @@ from .progress import Reporter, reporter_for
 from .provenance.changing import recorded
 from .result import Result, result_of
 from .sql.base import TakesTasks
+from .sql.functions_named import apply_text, fold_text
 from .sql.parameters import Parameters
 from .sql.query import Query
-from .sql.script import Step, parse_script, refusing_excess
+from .sql.script import Step, at_statement, parse_script, refusing_excess
 from .stacks import roomy
 from .system import explained, of_library, of_system
 from .trust import TRUST
@@ -118,10 +118,18 @@ class Session:
             first = True
             for command, position, _ in steps:
                 if isinstance(command, TakesTasks):
-                    with placing(position):
+                    with at_statement(position):
                         command.check_room(self, self._engine.room, first)
                 first = first and isinstance(command, Query)
         return steps
+
+    def fold(self, model: str, fold: str, /, version: int | None = None, **options: object) -> Result:
+        """Return what ML.FOLD says of all rows of a version: session.fold("ctr", "norm", by="slot")."""
+        return self.sql(fold_text(model, version, fold, options))
+
+    def apply(self, model: str, update: str, /, where: str | None = None, **options: object) -> Result:
+        """Make a version as ALTER MODEL ... APPLY does: session.apply("ctr", "scale", factor=0.5, where="count < 10")."""
+        return self.sql(apply_text(model, update, where, options))
 
     def register(self, name: str, frame: object) -> None:
         """Register a frame as a table of this session; its name hides any other table of that name.
@@ -279,15 +287,6 @@ def pending(
     if trust:
         TRUST.allow(keep=True)
     return Session(opened, Models(root), reporter or reporter_for(sys.stderr, quiet=False), resume)
-
-
-@contextmanager
-def placing(position: Position) -> Iterator[None]:
-    """Give an error of the block that has no place that of its statement."""
-    try:
-        yield
-    except StatementError as error:
-        raise error if error.position is not None else error.at(position) from error.__cause__
 
 
 def open_engine(engine: object, warehouse: Path, given: Mapping[str, Any]) -> Engine | PendingEngine:

@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "platform/operators/lifetimes",
         "algorithms/blocks",
     ),
+    ("platform/functions",),
     ("algorithms", "algorithms/augments", "algorithms/layers", "platform/ps", "platform/ps/compiled", "platform/ps/transport"),
     ("platform/parts", "platform/udf", "platform/trees", "algorithms/linear", "algorithms/packaged"),
     ("algorithms/networks", "algorithms/items", "algorithms/bridges", "platform/engines/spark_sql"),

@@ -221,6 +221,8 @@ class Draft(VersionFiles):
             finished=datetime.now(UTC),
             seconds=(begun.seconds or 0.0) + time.monotonic() - self._began,
         )
+        origin = begun.learned.origin
+        ended = ended.having_origin(lineage=origin.lineage, copied=origin.copied, applied=origin.applied)
         write_manifest(self.folder, ended)
         self.manifest = ended
 

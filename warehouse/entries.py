@@ -222,6 +222,40 @@ class CalibratorEntry:
 
 
 @dataclass(frozen=True)
+class AppliedEntry:
+    """An update that made a version of another one (ALTER MODEL ... APPLY).
+
+    Attributes:
+        name: of the update, or its file and name; options: that the statement gave; sha256: of the file's text, "" without one.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class MergedEntry:
+    """A source of a version that MERGE MODEL made.
+
+    Attributes:
+        source: a model and version, or a folder; identity: see Manifest.identity.
+        examples: that it learned since the version that all sources go back to.
+        rows: of its first table; only_here: that no other source has; shared: that others have, too.
+        weight: its share of the means; distance: the L2 norm of what it changed of weights.
+    """
+
+    source: str
+    identity: str = ""
+    examples: int = 0
+    rows: int = 0
+    only_here: int = 0
+    shared: int = 0
+    weight: float = 0.0
+    distance: float = 0.0
+
+
+@dataclass(frozen=True)
 class StreamEntry:
     """How far a version has learned from streams.
 
@@ -235,6 +269,23 @@ class StreamEntry:
 
 
 @dataclass(frozen=True)
+class OriginEntry:
+    """Where a version's rows come from, beside what it has learned.
+
+    Attributes:
+        lineage: the identities (Manifest.identity) of the versions that it goes back to, the oldest first, also of other
+            warehouses.
+        copied: the identity of the version of another warehouse whose copy it is (IMPORT MODEL); "" where it is none.
+        applied: the updates that made its rows of its parent's, in order; merged: what it was merged of.
+    """
+
+    lineage: tuple[str, ...] = ()
+    copied: str = ""
+    applied: tuple[AppliedEntry, ...] = field(default=(), metadata=many(AppliedEntry))
+    merged: tuple[MergedEntry, ...] = field(default=(), metadata=many(MergedEntry))
+
+
+@dataclass(frozen=True)
 class LearnedEntry:
     """How much a version has learned.
 
@@ -244,6 +295,7 @@ class LearnedEntry:
         base_rate: mean label of all examples so far, for the information of features.
         best_pass: the number of the pass that VALIDATE keeps, from 0. held_out: how VALIDATE's rows were learned then, all or
             rest; None: not. rounds: of a training that made its tree anew, or is about to learn the rows held out.
+        origin: where its rows come from beside that.
         calibration: of predictions in order, in parts of equal size: mean prediction, mean label, examples.
     """
 
@@ -255,3 +307,4 @@ class LearnedEntry:
     held_out: str | None = None
     rounds: tuple[RoundEntry, ...] = field(default=(), metadata=many(RoundEntry))
     calibration: tuple[tuple[float, float, int], ...] = ()
+    origin: OriginEntry = field(default=OriginEntry(), metadata=one(OriginEntry))

@@ -129,6 +129,11 @@ class Manifest:
         return int(self.settings.get("seed", 0))
 
     @property
+    def identity(self) -> str:
+        """What names its rows in every warehouse: the training that made them."""
+        return self.learned.origin.copied or self.training
+
+    @property
     def train_only(self) -> frozenset[str]:
         """The dense parameters that predictions do without."""
         return frozenset(entry.name for entry in self.dense if entry.train_only)
@@ -141,6 +146,10 @@ class Manifest:
     def having_learned(self, **counts: Any) -> Manifest:
         """Return it with other values of `learned`."""
         return dataclasses.replace(self, learned=dataclasses.replace(self.learned, **counts))
+
+    def having_origin(self, **values: Any) -> Manifest:
+        """Return it with other values of where it comes from."""
+        return self.having_learned(origin=dataclasses.replace(self.learned.origin, **values))
 
     def table(self, name: str) -> TableEntry:
         """Return a table by name.
@@ -196,8 +205,10 @@ def check_values(manifest: Manifest) -> None:
             raise ValueError(f"a table's name has letters, digits and _, got {name!r}")
     if manifest.base is not None and not 0 < manifest.base < manifest.version:
         raise ValueError(f"version {manifest.version} cannot change version {manifest.base}")
-    if manifest.training and not TRAINING.fullmatch(manifest.training):
-        raise ValueError(f"a training's name has 32 hexadecimal digits, got {manifest.training!r}")
+    origin = manifest.learned.origin
+    for training in filter(None, (manifest.training, origin.copied, *origin.lineage)):
+        if not TRAINING.fullmatch(training):
+            raise ValueError(f"a training's name has 32 hexadecimal digits, got {training!r}")
     if not has_types(manifest.settings.get("seed", 0), int):
         raise ValueError(f"the seed is a number, got {manifest.settings['seed']!r}")
     check_files(manifest.files or ())

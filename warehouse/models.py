@@ -40,6 +40,9 @@ from .trainings.progress import mend_progress
 from .trainings.segments import mend_segments
 from .version import Version, newest_checkpoint
 
+LINEAGE = 64
+"""Versions that a version knows to go back to."""
+
 
 class Models(Catalog):
     """The models in the folder `models` of a warehouse, which can be changed. Every change appears by one atomic step."""
@@ -93,7 +96,11 @@ class Models(Catalog):
             created=datetime.now(UTC),
             training=uuid.uuid4().hex,
             environment={"xpsql": version("xpsql"), **manifest.environment},
-        ).having_learned(examples_total=parent.manifest.learned.examples_total if parent else 0)
+        )
+        if parent is not None:
+            before = parent.manifest
+            begun = begun.having_learned(examples_total=before.learned.examples_total)
+            begun = begun.having_origin(lineage=(*before.learned.origin.lineage, before.identity)[-LINEAGE:])
         own = place_draft(folder, begun)
         return Draft(
             folder / f"v{number}",
@@ -161,7 +168,8 @@ class Models(Catalog):
         """Return the version that a new one continues, if any."""
         if manifest.parent is not None:
             return self.version(name, manifest.parent)
-        if not replace and self.exists(name):
+        elsewhere = manifest.learned.origin.copied or manifest.learned.origin.merged
+        if not replace and not elsewhere and self.exists(name):
             raise ModelError(
                 f"Model {name} exists. Use TRAIN OR REPLACE MODEL to replace it, or CONTINUE MODEL to learn new data.",
                 name,

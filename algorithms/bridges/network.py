@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from ...platform.dependent import when
 from ...platform.errors import ModelError, OptionError, StatementError
+from ...platform.functions.source_text import SourceText, blaming_line
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
@@ -26,7 +27,7 @@ from ..positions import places
 from .base import Bridged
 from .features import DRY_BATCH, Features, features_of, rows_of, shaped, shapes_of
 from .modules import bridged, is_network
-from .source import NETWORK, SourceText, blaming_line, member, of_file, of_module
+from .source import NETWORK, member, network_of_file, network_text, of_module
 
 if TYPE_CHECKING:
     import optax
@@ -77,7 +78,7 @@ class Carrying(Part[NetworkOptions, Algorithm]):
             own["arguments"] = Value(tuple(arguments.items()))
         text, named = own.get("source"), fresh(own)
         if named is not None:
-            read = of_file if named == "file" else of_module
+            read = network_of_file if named == "file" else of_module
             source = read(str(own[named].value), own[named].position).text
             if named == "file":
                 own.pop("module", None)
@@ -134,7 +135,7 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
         subject = NETWORK._replace(option="file")
         raise OptionError(f"{subject} is missing: name the network's file, like file = 'ranker.py'.", subject=subject)
     places(options.target, layout.scalar, NETWORK._replace(option="target"))
-    source = SourceText(options.source, options.file or options.module or "<network>")
+    source = network_text(options.source, options.file or options.module or "<network>")
     features = features_of(layout, options.target, options.dim)
     made = member(source, options.class_, is_network)
     with blaming_line(source):

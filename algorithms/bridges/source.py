@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.util
-import linecache
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from traceback import extract_tb
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from ...platform.errors import OptionError, Position, StatementError, Subject, XpsqlError, suggestion
-from ...platform.system import needing
-from ...platform.trust import digest
+from ...platform.errors import OptionError, Position, Subject, suggestion
+from ...platform.functions.source_text import SourceText, load, of_file
 
 NETWORK = Subject("USING", "network")
 CLASS = NETWORK._replace(option="class")
-EXTRAS = frozenset(("torch", "flax", "equinox"))
-"""Extras that networks are written with, each named as its package."""
+KIND = "network"
 
 
-class SourceText(NamedTuple):
-    """A text, and the file that it came from, which messages name."""
-
-    text: str
-    file: str
-
-
-def of_file(file: str, position: Position | None) -> SourceText:
+def network_of_file(file: str, position: Position | None) -> SourceText:
     """Read a file.
 
     Raises:
         OptionError: it cannot be read.
     """
-    try:
-        return SourceText(Path(file).read_text(encoding="utf-8"), file)
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        subject = NETWORK._replace(option="file")
-        raise OptionError(f"{subject} cannot be read: {why}. Give the path of a file of Python.", position, subject) from error
+    return of_file(file, KIND, position, NETWORK._replace(option="file"))
+
+
+def network_text(text: str, file: str) -> SourceText:
+    """Return the text of a network."""
+    return SourceText(text, file, KIND, NETWORK)
 
 
 def of_module(name: str, position: Position | None) -> SourceText:
@@ -57,29 +42,7 @@ def of_module(name: str, position: Position | None) -> SourceText:
         raise OptionError(f"{subject} names {name!r}, which cannot be found: {error}.", position, subject) from error
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         raise OptionError(f"{subject} names {name!r}, which is not a module of Python source. Install it.", position, subject)
-    return SourceText(Path(spec.origin).read_text(encoding="utf-8"), spec.origin)
-
-
-@functools.lru_cache(maxsize=32)
-def load(source: SourceText) -> ModuleType:
-    """Run a text as a module of its own.
-
-    Raises:
-        StatementError: it fails; names the line.
-    """
-    name = f"xpsql_network_{digest(source.text)[:16]}"
-    module = ModuleType(name)
-    module.__file__ = source.file
-    lines = source.text.splitlines(keepends=True)
-    linecache.cache[source.file] = (len(source.text), None, lines, source.file)  # tracebacks show the text that runs
-    sys.modules[name] = module  # where classes of the text look for their module
-    try:
-        with blaming_line(source):
-            exec(compile(source.text, source.file, "exec", dont_inherit=True), module.__dict__)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    return network_text(Path(spec.origin).read_text(encoding="utf-8"), spec.origin)
 
 
 def member(source: SourceText, name: str | None, fits: Callable[[type], bool]) -> Any:
@@ -102,37 +65,3 @@ def member(source: SourceText, name: str | None, fits: Callable[[type], bool]) -
     if not isinstance(found, type):
         raise OptionError(f"{source.file} has no class {name!r}.{suggestion(name, own)}", subject=CLASS)
     return found
-
-
-@contextmanager
-def blaming_line(source: SourceText) -> Iterator[None]:
-    """Turn what a user's text raises into an error at the text's line."""
-    try:
-        yield
-    except XpsqlError:
-        raise
-    except ModuleNotFoundError as error:
-        extra = (error.name or "").partition(".")[0]
-        if extra not in EXTRAS:
-            raise failing(error, source) from error
-        raise StatementError(
-            needing(f"The network of {source.file} needs the package {extra}", extra), subject=NETWORK
-        ) from error
-    except Exception as error:
-        raise failing(error, source) from error
-
-
-def failing(error: Exception, source: SourceText) -> StatementError:
-    """Return what a user's text raised as an error at the text's line."""
-    line = line_of(error, source)
-    where = f"{source.file}, line {line}" if line is not None else source.file
-    message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return StatementError(f"The network fails at {where}: {type(error).__name__}: {message}", subject=NETWORK)
-
-
-def line_of(error: Exception, source: SourceText) -> int | None:
-    """Return the innermost line of the text that an error passed."""
-    if isinstance(error, SyntaxError) and error.filename == source.file:
-        return error.lineno
-    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == source.file]
-    return lines[-1] if lines else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from ...warehouse.draft import Draft
 from ...warehouse.durable import storing
-from ...warehouse.entries import TableEntry
+from ...warehouse.entries import OriginEntry, TableEntry
 from ...warehouse.folders import newest_interrupted
 from ...warehouse.manifest import DELTA, Manifest
 from ...warehouse.models import Models
@@ -41,10 +42,36 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
         ModelError: no such model, none ready, one whose rows number the categories of another package's model, a training of it
             that waits to be resumed, or somebody is changing it.
     """
+    parent = revisable(models, name, "SHRINK MODEL removes rows")
+    with weights(parent, engine) as relation:
+        check_condition(engine, relation, condition, "SHRINK MODEL")
+        for table in parent.manifest.tables:
+            schema_of(engine, _kept(relation, table, condition), condition)
+        with models.begin(name, revised(parent, statement)) as draft:
+            try:
+                rows = [_write(draft, engine, table, _kept(relation, table, condition)) for table in parent.manifest.tables]
+            except StatementError:
+                draft.discard()
+                raise
+            copy_others(parent, draft, ("dense", "candidates", "trials", "tree", "calibration", "profile"))
+            draft.commit(draft.manifest.having_learned(rows=rows[0] if rows else 0))
+            return parent.manifest, draft.manifest
+
+
+def revisable(models: Models, name: str, what: str) -> Version:
+    """Return the version of a model that is served, of which another one can be made without learning.
+
+    Args:
+        what: a statement and what it does, for messages.
+
+    Raises:
+        ModelError: no such model, one whose rows number the categories of another package's model, or a training of it that
+            waits to be resumed.
+    """
     parent = models.version(name)
     if parent.package.exists():
         raise ModelError(
-            f"SHRINK MODEL removes rows, and the rows of {parent.manifest.algorithm.name} are the numbers of its categories, "
+            f"{what}, and the rows of {parent.manifest.algorithm.name} are the numbers of its categories, "
             "by which it predicts and is continued. TRAIN a model of fewer categories instead."
         )
     if (waiting := newest_interrupted(models.present(name))) is not None:
@@ -52,25 +79,18 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             f"Version {waiting.number} of model {name} was interrupted, and a newer one would lack what it has learned. RESUME "
             f"MODEL {name} first, or DROP MODEL {name} VERSION {waiting.number}."
         )
-    with weights(parent, engine) as relation:
-        _check(engine, relation, condition)
-        for table in parent.manifest.tables:
-            _schema(engine, _kept(relation, table, condition), condition)
-        with models.begin(name, _child(parent, statement)) as draft:
-            try:
-                rows = [_write(draft, engine, table, _kept(relation, table, condition)) for table in parent.manifest.tables]
-            except StatementError:
-                draft.discard()
-                raise
-            for copied in (draft.dense, draft.candidates, draft.trials, draft.tree, draft.calibration, draft.profile):
-                parent.copy(copied.name, copied)
-            for vectors in parent.manifest.vectors:
-                parent.copy(f"vectors/{vectors.name}", draft.vectors_of(vectors.name))
-            draft.commit(draft.manifest.having_learned(rows=rows[0] if rows else 0))
-            return parent.manifest, draft.manifest
+    return parent
 
 
-def _child(parent: Version, statement: str) -> Manifest:
+def copy_others(parent: Version, draft: Draft, folders: Sequence[str]) -> None:
+    """Copy what a version has beside its rows."""
+    for folder in folders:
+        parent.copy(folder, draft.folder / folder)
+    for vectors in parent.manifest.vectors:
+        parent.copy(f"vectors/{vectors.name}", draft.vectors_of(vectors.name))
+
+
+def revised(parent: Version, statement: str) -> Manifest:
     """Return the manifest of a version that learned nothing of its own: base rate and metrics are of its parent's training."""
     return dataclasses.replace(
         parent.manifest,
@@ -81,22 +101,22 @@ def _child(parent: Version, statement: str) -> Manifest:
         splits=(),
         finished=None,
         seconds=None,
-    ).having_learned(examples=0)
+    ).having_learned(examples=0, origin=OriginEntry())
 
 
-def _check(engine: Engine, relation: Relation, condition: str) -> None:
+def check_condition(engine: Engine, relation: Relation, condition: str, statement: str) -> None:
     """Require a condition on the columns of ML.WEIGHTS; a view of them, so that errors list these columns."""
     view = internal_name("weights")
     try:
         engine.execute(f"CREATE TEMPORARY VIEW {view} AS {relation.select()}")
-        kind = _schema(engine, f"SELECT (\n{condition}\n) FROM {view}", condition).field(0).type
+        kind = schema_of(engine, f"SELECT (\n{condition}\n) FROM {view}", condition).field(0).type
     finally:
         engine.execute(f"DROP VIEW IF EXISTS {view}")
     if not (pa.types.is_boolean(kind) or pa.types.is_null(kind)):
-        raise StatementError(f"SHRINK MODEL takes a condition, which is BOOLEAN; this one is {spark_type(kind).upper()}.")
+        raise StatementError(f"{statement} takes a condition, which is BOOLEAN; this one is {spark_type(kind).upper()}.")
 
 
-def _schema(engine: Engine, query: str, condition: str) -> pa.Schema:
+def schema_of(engine: Engine, query: str, condition: str) -> pa.Schema:
     """Return the columns of a query that holds the condition on lines of its own; errors are placed in the condition."""
     try:
         return engine.schema(query)

@@ -8,6 +8,8 @@ from ..options import Part, option
 from .base import Operator, TableSpec
 from .from_optax import per_row
 
+SUMS = ("adagrad_sum_of_squares",)
+
 
 @dataclass(frozen=True)
 class AdagradOptions:
@@ -26,7 +28,7 @@ def adagrad(options: AdagradOptions, table: TableSpec) -> Operator:
     """
     import optax  # costs 0.2 s, which chains that end with ftrl need not pay
 
-    return per_row(optax.adagrad(options.learning_rate, options.initial_accumulator, options.eps), table, "adagrad")
+    return per_row(optax.adagrad(options.learning_rate, options.initial_accumulator, options.eps), table, "adagrad", SUMS)
 
 
 ADAGRAD = Part("adagrad", AdagradOptions, adagrad)

@@ -81,7 +81,7 @@ def auto_session(options: AutoSessionOptions, table: TableSpec) -> Operator:
         return {**rows, **{name: rows[name] * factor for name in COUNTED}}
 
     return Operator(
-        {name: Column(len(HORIZONS)) for name in COUNTED},
+        {name: Column(len(HORIZONS), merge="sum") for name in COUNTED},
         after=after,
         read=read if timed else keep_rows,
         name="auto_session",

@@ -100,6 +100,8 @@ class Column(NamedTuple):
     Attributes:
         dim: floats per row.
         init: (seed, keys uint32[n, 2]) -> float32[n, dim], a pure function of the key; None: zeros.
+        merge: what MERGE MODEL makes of the changes of several sites: their "sum", their "mean", by how often each has seen the
+            feature, or the value that is "most" or "least".
         transient: not stored: 0 at the start of each push, summed over valid entries after it into the push's report
             (`violations`). A transient column is how an operator counts. Where the one named `failed` is not 0 the table
             stores nothing of the push and raises an error that names slot and key.
@@ -108,6 +110,7 @@ class Column(NamedTuple):
     dim: int
     init: Callable[[int, jax.Array], jax.Array] | None = None
     transient: bool = False
+    merge: str = "mean"
 
 
 class TableSpec(NamedTuple):

@@ -39,8 +39,12 @@ def from_optax(transform: optax.GradientTransformation, table: TableSpec, name: 
     return per_row(transform, table, name)
 
 
-def per_row(transform: optax.GradientTransformation, table: TableSpec, name: str) -> Operator:
-    """Make the optimizer of a chain from a transformation that is known to work row by row."""
+def per_row(transform: optax.GradientTransformation, table: TableSpec, name: str, sums: tuple[str, ...] = ()) -> Operator:
+    """Make the optimizer of a chain from a transformation that is known to work row by row.
+
+    Args:
+        sums: the arrays of its state that add up what all gradients bring: of several sites they are the sum, see Column.
+    """
     leaves, structure = jax.tree.flatten(jax.eval_shape(transform.init, jnp.zeros(table.dim)))
     names = state_names(transform, table.dim, name)
 
@@ -62,7 +66,8 @@ def per_row(transform: optax.GradientTransformation, table: TableSpec, name: str
     zero = starts_at_zero(transform, table.dim)
     columns = {"w": Column(table.dim, table.init)}
     for index, column in enumerate(names):
-        columns[column] = Column(leaves[index].size, None if zero[index] else initial(index))
+        merge = "sum" if column in sums else "mean"
+        columns[column] = Column(leaves[index].size, None if zero[index] else initial(index), merge=merge)
     return Operator(columns, before, optimizer=True, name=name)
 
 

@@ -82,7 +82,7 @@ def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
         z = jnp.where(moved, z_of(changed["w"], changed["n"], changed["z"]), changed["z"])
         return {**changed, "z": z, "w": jnp.where(moved, changed["w"], weights(z, changed["n"]))}
 
-    columns = {"z": Column(table.dim, None if table.init is None else init_z), "n": Column(table.dim)}
+    columns = {"z": Column(table.dim, None if table.init is None else init_z, merge="sum"), "n": Column(table.dim, merge="sum")}
     return Operator(columns, before, read=read, settle=settle, optimizer=True, name="ftrl")
 
 

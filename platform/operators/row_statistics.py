@@ -13,7 +13,7 @@ AGE, BEGAN = "age", "began"
 
 def statistics_of_rows(names: tuple[str, ...]) -> Operator:
     """Return the operator that offers statistics of rows, which an algorithm sees as they are, not as inputs of slots."""
-    columns = {BEGAN: Column(1)} if AGE in names else {}
+    columns = {BEGAN: Column(1, merge="least")} if AGE in names else {}
 
     def after(old: Rows, new: Rows, context: Context) -> Rows:
         return {**new, BEGAN: jnp.where(context.new[:, None], context.examples, old[BEGAN])} if columns else new

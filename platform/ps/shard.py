@@ -17,9 +17,10 @@ from .passes import clear
 from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
 from .sweep import Sweep
 from .watch import Watch
-from .watermarks import RunRecord, Watermarks
+from .watermarks import Run, RunRecord, Watermarks
 
 if TYPE_CHECKING:  # whose arithmetic is JAX
+    from .compiled.updates import RowUpdates
     from .dense import ShardDense
     from .table import Table
 
@@ -41,6 +42,7 @@ class Shard:
         watermarks: which batches it has applied; None: it applies all that come.
         pass_number: the pass that operators which count by pass are in.
         rates: what optimizers' steps are multiplied by, where the training paces them.
+        updates: what is applied to rows every so many batches, and at the end of passes; None: nothing.
     """
 
     def __init__(self, tables: Mapping[str, Table], dense: ShardDense, slot_name: Callable[[int], str]) -> None:
@@ -51,6 +53,7 @@ class Shard:
         self.watermarks: Watermarks | None = None
         self.now, self.pass_number = 0, 0
         self.rates = StepRates()
+        self.updates: RowUpdates | None = None
         self.examples, self.positives = 0, 0.0
         self.reports: dict[str, float] = {}
         self._slot_name = slot_name
@@ -95,16 +98,38 @@ class Shard:
         """
         with self._lock:
             if self._snapshot is not None:
-                self._wait_for_room()
+                self._wait_for_room(push.touched.batch)
             if self.watermarks is None:
                 self._apply(push, dense)
             elif due := self.watermarks.due(push.touched.batch):
                 push = self.watermarks.part(push, due)
                 self._apply(push, dense)
                 self.watermarks.advance(push.touched.batch, due)
+                if self.updates is not None:
+                    self._update({run: self.updates.after(run.batches) for run in due})
             else:
                 push = push._replace(dense={})
             return push
+
+    def end_pass(self, number: int) -> None:
+        """Apply what updates rows at the end of a pass, once: where it has been, nothing happens."""
+        with self._lock:
+            if self.updates is None or self.watermarks is None:
+                return
+            self._read.wait_for(lambda: self._snapshot is None, READ_SECONDS)
+            self._cancel()
+            runs = self.watermarks.unended(number)
+            self.watermarks.end(number, runs)
+            self._update(dict.fromkeys(runs, self.updates.of_passes))
+
+    def _update(self, due: Mapping[Run, Sequence[int]]) -> None:
+        """Apply updates to the rows of runs, by their numbers, which are the same for most."""
+        for chosen in dict.fromkeys(tuple(numbers) for numbers in due.values() if numbers):
+            slices = [run.slices for run, numbers in due.items() if tuple(numbers) == chosen]
+            self._collect()
+            assert self.updates is not None
+            for name, table in self.tables.items():
+                self._evict(name, self.updates.apply(table, chosen, slices, self.now))
 
     def step(self, pushes: Sequence[Push]) -> None:
         """Change dense parameters once, by the mean gradient of the examples of pushes that `push` has left to it.
@@ -214,11 +239,23 @@ class Shard:
                 table.store.cancel_snapshot()
             self._read.notify_all()
 
-    def _wait_for_room(self) -> None:
-        """Delay a push while much of what pushes changed is kept for a snapshot; at last give the snapshot up."""
+    def _wait_for_room(self, batch: BatchId) -> None:
+        """Delay a push while much of what pushes changed is kept for a snapshot, or all rows are updated after it; at last give
+        the snapshot up."""
         most = max(MOST_KEPT * self.memory_bytes, LEAST_KEPT_BYTES)
-        if not self._read.wait_for(lambda: self._snapshot is None or self._kept_bytes <= most, READ_SECONDS):
+
+        def room() -> bool:
+            return self._snapshot is None or (self._kept_bytes <= most and not self._updates_after(batch))
+
+        if not self._read.wait_for(room, READ_SECONDS):
             self._cancel()
+
+    def _updates_after(self, batch: BatchId) -> bool:
+        """Return whether rows are updated after a batch."""
+        updates, watermarks = self.updates, self.watermarks
+        if updates is None or watermarks is None:
+            return False
+        return any(updates.after(run.batches + 1) for run in watermarks.due(batch))
 
     @property
     def _kept_bytes(self) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,6 +200,13 @@ class Table:
             low, high = program(given)
             self.watch.see(float(low), float(high))
         return ended
+
+    def computed(self, program: Program, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> tuple[Any, Mask]:
+        """Return what a program of updates makes of rows, padded to `size`, and which of them end, bool[n]."""
+        given = self._gathered(program, rows, size)
+        self._rest(given, keys, np.zeros(len(keys), np.bool_), now)
+        found, ended = program(given)
+        return found, np.asarray(ended)[: len(keys)]
 
     def __len__(self) -> int:
         return len(self.store)

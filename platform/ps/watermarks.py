@@ -39,6 +39,10 @@ Lines = NDArray[np.int64]
 """The same as it travels, int64[n, 3]: pass, split, batches."""
 
 
+PASS_END = -1
+"""In place of a split: the turn whose one batch says that a pass's end has been, with what it brings."""
+
+
 class GapError(TrainingError):
     """A push whose batch is not the one after the last that was applied."""
 
@@ -70,13 +74,15 @@ class RunRecord(NamedTuple):
 
 
 class Run:
-    """Slices, dense parameters and counts that share one watermark; attributes as of Entry."""
+    """Slices, dense parameters and counts that share one watermark; attributes as of Entry, and `batches`, how many it has of
+    all turns."""
 
     def __init__(self, slices: range, dense: Iterable[str], head: bool, applied: Applied) -> None:
         self.slices = slices
         self.dense = tuple(dense)
         self.head = head
         self.applied: dict[Turn, int] = dict(applied)
+        self.batches = sum(batches for turn, batches in self.applied.items() if turn.split != PASS_END)
 
     def entry(self) -> RunRecord:
         """Return the run as plain data."""
@@ -141,6 +147,20 @@ class Watermarks:
         turn = Turn(batch.pass_number, batch.split)
         for run in due:
             run.applied[turn] = batch.batch + 1
+            run.batches += 1
+        self._merge()
+
+    def unended(self, pass_number: int) -> Sequence[Run]:
+        """Return the runs that a pass's end has not been for."""
+        return [run for run in self._runs if Turn(pass_number, PASS_END) not in run.applied]
+
+    def end(self, pass_number: int, runs: Sequence[Run]) -> None:
+        """Note that a pass's end has been for some runs."""
+        for run in runs:
+            run.applied[Turn(pass_number, PASS_END)] = 1
+        self._merge()
+
+    def _merge(self) -> None:
         if len(self._runs) > 1 and all(run.applied == self._runs[0].applied for run in self._runs):
             bounds = [bound for run in self._runs if run.slices for bound in (run.slices.start, run.slices.stop)]
             whole = range(min(bounds, default=0), max(bounds, default=0))

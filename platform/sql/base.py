@@ -183,6 +183,7 @@ class TableFunction(NamedTuple):
         keywords: what it takes after the arguments, each [, KEYWORD ...], in any order.
         vectors: it takes [, VECTORS name AS (query)] after data, in place of the version's own.
         default: the arguments where none are written.
+        read: reads each argument, in place of a value.
     """
 
     name: str
@@ -198,3 +199,4 @@ class TableFunction(NamedTuple):
     keywords: tuple[Keyword, ...] = ()
     vectors: bool = False
     default: tuple[Any, ...] = ()
+    read: Callable[[Cursor], Any] | None = None

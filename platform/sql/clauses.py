@@ -115,7 +115,7 @@ def place_of(subject: Subject, given: Clauses) -> Position | None:
     if clause is None:
         return None
     for use in uses_of(clause.value):
-        if subject.part in (None, use.name.value.lower()):
+        if subject.part is None or subject.part.lower() == use.name.value.lower():
             whole = clause if subject.part is None else use.name
             return use.options.get(subject.option or "", whole).position
     options = clause.value if isinstance(clause.value, Mapping) else {}
@@ -124,6 +124,7 @@ def place_of(subject: Subject, given: Clauses) -> Position | None:
 
 def uses_of(value: Any) -> tuple[Given, ...]:
     """Return the parts that a clause uses."""
+    value = getattr(value, "uses", value)
     return (value,) if isinstance(value, Given) else value if isinstance(value, tuple) and isinstance(value[0], Given) else ()
 
 

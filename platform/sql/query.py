@@ -213,7 +213,7 @@ def read_argument(cursor: Cursor, what: str, function: TableFunction) -> Any:
         raise cursor.expected(f"',' and {what}")
     if function.queries and (cursor.peek("TABLE") or any(cursor.peek("(", word) for word in QUERY_WORDS)):
         return read_rows(cursor)
-    return cursor.value()
+    return cursor.value() if function.read is None else function.read(cursor)
 
 
 def refuse_view(cursor: Cursor) -> None:

@@ -196,3 +196,12 @@ def value(passage: Passage, start: int, written: str, variables: Mapping[str, st
         message = f"The variable {name!r} has no value; give it {ways}.{suggestion(name, variables)}"
         raise StatementError(message, passage.position(start, written))
     return variables[name]
+
+
+@contextmanager
+def at_statement(position: Position) -> Iterator[None]:
+    """Give an error of the block that has no place that of its statement."""
+    try:
+        yield
+    except StatementError as error:
+        raise error if error.position is not None else error.at(position) from error.__cause__

@@ -195,6 +195,16 @@ class Prepared(TrainingInput):
         return self.passes > 1 and any(programs.chain.per_pass for programs in self.recipe.programs)
 
     @property
+    def ends_passes(self) -> bool:
+        """Whether something is done to rows when a pass is over."""
+        return self.recipe.updates is not None and bool(self.recipe.updates.of_passes)
+
+    @property
+    def by_pass(self) -> bool:
+        """Whether a pass begins when the one before is over."""
+        return self.hold_out is not None or self.counts_by_pass or self.ends_passes
+
+    @property
     def pauses_after(self) -> int | None:
         """The batches, those of all passes, after which it pauses; None: it learns to the end."""
         if self.trial.pause is None:

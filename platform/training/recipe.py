@@ -30,14 +30,16 @@ from ..operators.row_statistics import statistics_of_rows
 from ..options import of_optimizer, written
 from ..ps.compiled.ladder import Ladder
 from ..ps.compiled.table_programs import Programs
+from ..ps.compiled.updates import RowUpdates, TimedUpdate
 from ..ps.dense import DenseProgram, size
+from .clauses.apply import APPLY, updates_in
 from .clauses.label import LABEL
 from .clauses.using import OPERATORS
 from .compiled import limit_threads
 from .devices import DevicePlace, place_of
 from .operator_guard import checked
 from .plan import Plan
-from .settings_checks import check_release, check_settings
+from .settings_checks import check_apply, check_release, check_settings
 
 KEPT = 32
 DENSE = "dense"  # what ON calls dense parameters
@@ -60,7 +62,7 @@ class Recipe(NamedTuple):
     """What a training runs: the algorithm, the programs of its tables and dense parameters, and the sizes they run with.
 
     `optimizer` is the one that OPERATORS names, which takes the place of the algorithm's own; None where it names none. `place`
-    is where steps run and rows are; None: on the CPU, and in this process's store.
+    is where steps run and rows are; None: on the CPU, and in this process's store. `updates` are those of APPLY.
     """
 
     algorithm: Algorithm
@@ -69,6 +71,7 @@ class Recipe(NamedTuple):
     ladders: Ladders
     optimizer: str | None
     place: DevicePlace | None = None
+    updates: RowUpdates | None = None
 
 
 def recipe_of(plan: Plan, columns: Columns) -> Recipe:
@@ -85,6 +88,8 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
     recipe = make(*made, labels.late, operators, numbers, plan.settings.seed, plan.settings.paced)._replace(
         place=place_of(plan.settings)
     )
+    if plan.clause(APPLY):
+        recipe = recipe._replace(updates=updates_of(plan, recipe, columns))
     if len(labels.columns) > 1 and (labels.late or recipe.algorithm.labels == "one"):
         learner = "LATE takes one label" if labels.late else f"{plan.algorithm.name} learns one"
         message = f"{LABEL} names {len(labels.columns)} columns; {learner}. Train a model for each."
@@ -97,6 +102,13 @@ def recipe_of(plan: Plan, columns: Columns) -> Recipe:
         )
     check_settings(plan, recipe.algorithm)
     return recipe
+
+
+def updates_of(plan: Plan, recipe: Recipe, columns: Columns) -> RowUpdates:
+    """Return the updates of APPLY; arguments and errors as of recipe_of."""
+    check_apply(plan, recipe.algorithm)
+    programs = {one.spec.name: one for one in recipe.programs}
+    return RowUpdates([TimedUpdate(*one) for one in updates_in(plan.clause(APPLY), programs, slot_numbers(columns))])
 
 
 def idle(plan: Plan, recipe: Recipe) -> frozenset[str]:

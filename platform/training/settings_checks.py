@@ -11,6 +11,7 @@ from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, COUNTED, NUMBERS, c
 from ..errors import StatementError, Subject
 from ..input.columns import Columns
 from ..options import as_tuple
+from .clauses.apply import APPLY
 from .clauses.calibrate import CALIBRATE
 from .clauses.column_roles import GROUP
 from .clauses.evaluate import EVALUATE
@@ -44,6 +45,22 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
             "or 'bsp' where results must not depend on timing.",
             subject=SYNC,
         )
+
+
+def check_apply(plan: Plan, algorithm: Algorithm) -> None:
+    """Refuse updates of rows in a training that has no shards, does not end, or has its rows elsewhere."""
+    each_pass = any(not one.every for one in plan.clause(APPLY))
+    if not algorithm.serves:
+        why = f"{plan.algorithm.name} learns from all rows at once. ALTER MODEL ... APPLY changes what it has learned"
+    elif plan.clause(PUBLISH) is not None:
+        why = "every version that PUBLISH makes would have all rows. ALTER MODEL ... APPLY changes a version"
+    elif plan.stream is not None and each_pass:
+        why = "a stream has no passes. Name a number of BATCHES"
+    elif plan.settings.rows_on == "device":
+        why = "the rows lie on a device. Leave rows_on out"
+    else:
+        return
+    raise StatementError(f"{APPLY} has no effect here: {why}.", subject=APPLY.subject)
 
 
 def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:

@@ -1,4 +1,4 @@
-"""Conformance suites for the authors of operators, algorithms and engines, ours and other packages'.
+"""Conformance suites for the authors of operators, algorithms, folds, updates and engines, ours and other packages'.
 
     import pytest
     from xpsql.testing import ALGORITHM_CHECKS, OPERATOR_CHECKS, AlgorithmTrial, OperatorTrial
@@ -17,8 +17,20 @@ formula of your part: hold that to a test of its own.
 
 from __future__ import annotations
 
+from ..platform.functions.promises import FOLD_CHECKS, UPDATE_CHECKS, FoldTrial, UpdateTrial
 from .algorithms import ALGORITHM_CHECKS, AlgorithmTrial
 from .engines import ENGINE_CHECKS, EngineTrial
 from .operators import OPERATOR_CHECKS, OperatorTrial
 
-__all__ = ["ALGORITHM_CHECKS", "ENGINE_CHECKS", "OPERATOR_CHECKS", "AlgorithmTrial", "EngineTrial", "OperatorTrial"]
+__all__ = [
+    "ALGORITHM_CHECKS",
+    "ENGINE_CHECKS",
+    "FOLD_CHECKS",
+    "OPERATOR_CHECKS",
+    "UPDATE_CHECKS",
+    "AlgorithmTrial",
+    "EngineTrial",
+    "FoldTrial",
+    "OperatorTrial",
+    "UpdateTrial",
+]

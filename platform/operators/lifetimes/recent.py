@@ -38,7 +38,7 @@ def recent(options: RecentOptions, table: TableSpec) -> Operator:
         pushed = {RECENT_SHOWS: context.shows, RECENT_CLICKS: context.clicks}
         return {**new, **{name: old[name] + count[:, None].astype(jnp.float32) for name, count in pushed.items()}}
 
-    columns = {RECENT_SHOWS: Column(1), RECENT_CLICKS: Column(1)}
+    columns = {RECENT_SHOWS: Column(1, merge="sum"), RECENT_CLICKS: Column(1, merge="sum")}
     return Operator(columns, after=after, read=read, name="recent", needs_time=True, counts=True)
 
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ...functions.base import Update
 from ...operators.base import Rows
 from ..messages import OFFERED
 from .program import Given, Inputs, Program
@@ -135,6 +136,20 @@ class RowPrograms:
             return bounds_of([one.kept(one.own(given), ("w",))["w"] for one in self.tables.values()], kept)
 
         return Program(bounds, self._rows)
+
+    def applying(self, updates: Mapping[str, Sequence[Update]]) -> Program:
+        """Return a program of updates, by table: the new stored columns, by their names in the row, and which rows end."""
+
+        def applied(given: Given) -> tuple[dict[str, jax.Array], jax.Array]:
+            ended = jnp.zeros(len(given["@mask"]), jnp.bool_)
+            columns: dict[str, jax.Array] = {}
+            for name, one in self.tables.items():
+                found, ends = one.applied(updates.get(name, ()), one.own(given))
+                columns |= {full: found[own] for own, full in one.columns.items()}
+                ended = ended | ends
+            return columns, ended
+
+        return Program(applied, self._rows)
 
     def brought(self, pulled: Mapping[str, Floats], gradients: Mapping[str, Floats]) -> Given:
         """Return what a push brings in memory of its own, as inputs of its program: by table, float32[size, dim]."""

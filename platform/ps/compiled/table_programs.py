@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ...functions.base import Update
 from ...operators.base import Context, Operator, Rows, TableSpec, updated
 from ..messages import OFFERED
 from .program import Given, Inputs, Program, returned
@@ -176,6 +177,24 @@ class Programs:
         """Return what a version keeps, or some of it, as the chain reads it; zeros on padding. mask: the row is absent."""
         rows = self._unpadded(given)
         return {name: cleared(rows[name], given["@rows"]) for name in self.read_dims if names is None or name in names}
+
+    def applied(self, updates: Sequence[Update], given: Given) -> tuple[dict[str, jax.Array], jax.Array]:
+        """Apply updates to rows, one after the other, as a pull sees them.
+
+        Returns:
+            What a version keeps of each row, and bool[n], which rows have ended by them; zeros and False on padding.
+        """
+        context = self.context(given)
+        rows: Rows = self.chain.read(stored_in(given, self.stored), context)
+        ended = jnp.zeros(len(context.valid), jnp.bool_)
+        for one in updates:
+            if one.ends is not None:
+                ended |= one.ends(rows, context) & context.valid
+            made = one.update(rows, context)
+            rows = self.chain.settle(rows, {**rows, **{name: made[name] for name in ("w", *self.stored)}}, context)
+        if self.chain.offer is not None:
+            rows = {**rows, OFFERED: self.chain.offer(rows, context)}
+        return {name: cleared(rows[name], given["@rows"]) for name in self.read_dims}, ended
 
     def pushed(self, given: Given) -> Rows:
         """Return all columns after a push. mask: the row is new."""

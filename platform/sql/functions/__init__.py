@@ -26,6 +26,8 @@ FUNCTIONS: Registry[TableFunction] = Registry(
         "TRIAL_INFO": "trial_info.TRIAL_INFO",
         "TRANSFORM": "transform.TRANSFORM",
         "WEIGHTS": "weights.WEIGHTS",
+        "FOLD": "fold.FOLD",
+        "MERGE_INFO": "versions.MERGE_INFO",
         "FEATURE_INFO": "feature_info.FEATURE_INFO",
         "FEATURE_IMPORTANCE": "feature_importance.FEATURE_IMPORTANCE",
         "NEAREST": "nearest.NEAREST",

@@ -21,6 +21,7 @@ from ..versions import NamedVersion, read_version
 
 SERVING = "serving"
 PORTABLE = (SERVING, "onnx")
+VERSION = "version"
 
 if TYPE_CHECKING:
     from ..context import StatementContext
@@ -31,6 +32,7 @@ EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (repla
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT {serving [DELTA FROM VERSION k] | onnx}
   [WITH (replace = false, fp16 = false, parity = 'SELECT ...')]
+EXPORT MODEL name [VERSION n] TO 'path' FORMAT version [DELTA FROM VERSION k] [WITH (replace = false)]
 EXPORT MODEL name [VERSION n] VECTORS OF ITEMS | QUERY TABLE t | (query)
   TO TABLE table [DELTA FROM TABLE earlier] [WITH (...)] | TO 'path' FORMAT parquet | csv | json [WITH (...)]"""
 
@@ -162,6 +164,25 @@ class ExportPortable:
         return answer(version.manifest.model, version.number, rows, str(self.target), None)
 
 
+@dataclass(frozen=True)
+class ExportVersion:
+    """Write a version as a folder that IMPORT MODEL and MERGE MODEL read; with `base`, only rows that differ from its."""
+
+    named: NamedVersion
+    target: Target
+    replace: bool
+    base: int | None
+
+    def run(self, context: StatementContext) -> pa.Table:
+        from ...models.version_files import export_version
+
+        with ExitStack() as stack:
+            version = stack.enter_context(context.models.reading(*self.named))
+            base = None if self.base is None else stack.enter_context(context.models.reading(self.named[0], self.base))
+            rows = export_version(version, self.target, base, self.replace)
+        return answer(version.manifest.model, version.number, rows, str(self.target), None)
+
+
 def answer(model: str, version: int, rows: int, target: str, dense: str | None) -> pa.Table:
     """Return the row that says what was written where."""
     row = {"model": model, "version": version, "rows": rows, "target": target, "dense": dense}
@@ -169,7 +190,7 @@ def answer(model: str, version: int, rows: int, target: str, dense: str | None) 
     return pa.Table.from_pylist([row], pa.schema([(name, pa.string() if name in text else pa.int64()) for name in row]))
 
 
-def parse(cursor: Cursor) -> ExportTable | ExportFiles | ExportPortable | ExportVectors:
+def parse(cursor: Cursor) -> ExportTable | ExportFiles | ExportPortable | ExportVersion | ExportVectors:
     named = read_version(cursor)
     if cursor.accept("VECTORS"):
         return parse_vectors(cursor, named)
@@ -200,15 +221,17 @@ def parse_table(cursor: Cursor, named: NamedVersion, table: Passage, base: int |
     return ExportTable(named, table, parse_options(ExportOptions, given, Subject("WITH")), base)
 
 
-def parse_folder(cursor: Cursor, named: NamedVersion) -> ExportFiles | ExportPortable:
+def parse_folder(cursor: Cursor, named: NamedVersion) -> ExportFiles | ExportPortable | ExportVersion:
     from ...models.exports import FORMATS
 
-    target, format, at = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE])
+    target, format, at = read_folder(cursor, [*(format_.name for format_ in FORMATS), *PORTABLE, VERSION])
     position = cursor.position()
     base = cursor.integer("a version number") if cursor.accept("DELTA", "FROM", "VERSION") else None
-    if base is not None and format != SERVING:
-        raise StatementError("DELTA FROM VERSION is for FORMAT serving, or TO TABLE table.", position)
+    if base is not None and format not in (SERVING, VERSION):
+        raise StatementError("DELTA FROM VERSION is for FORMAT serving or version, or TO TABLE table.", position)
     given = cursor.options() if cursor.accept("WITH") else {}
+    if format == VERSION:
+        return ExportVersion(named, target, parse_options(FileOptions, given, Subject("WITH")).replace, base)
     if format in PORTABLE:
         return ExportPortable(named, target, format, parse_options(PortableOptions, given, Subject("WITH")), base, at)
     return ExportFiles(named, target, format, parse_options(FileOptions, given, Subject("WITH")).replace)

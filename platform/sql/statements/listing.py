@@ -1,4 +1,4 @@
-"""SHOW ALGORITHMS, SHOW OPERATORS, DESCRIBE ALGORITHM, DESCRIBE OPERATOR, DESCRIBE TRAIN MODEL: the parts and their options."""
+"""SHOW ALGORITHMS, OPERATORS, FOLDS and UPDATES, DESCRIBE of one of these, DESCRIBE TRAIN MODEL: parts and their options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShowParts:
-    """The algorithms or the operators, one row each."""
+    """The parts of a kind, one row each."""
 
     kind: parts.PartKind
 
@@ -41,7 +41,7 @@ class ShowParts:
 
 @dataclass(frozen=True)
 class DescribePart:
-    """The options of one algorithm or operator."""
+    """The options of one part."""
 
     kind: parts.PartKind
     name: str
@@ -86,35 +86,30 @@ def shown(default: Any) -> str:
     return f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def show_algorithms(cursor: Cursor) -> ShowParts:
-    return ShowParts(parts.ALGORITHM)
+def shows(kind: parts.PartKind, taker: str) -> Statement:
+    """Return the statement that lists the parts of a kind."""
+    name = f"SHOW {kind.name.upper()}S"
+    return Statement(name, name, f"List the {kind.name}s that {taker} takes.", lambda cursor: ShowParts(kind))
 
 
-def show_operators(cursor: Cursor) -> ShowParts:
-    return ShowParts(parts.OPERATOR)
+def describes(kind: parts.PartKind) -> Statement:
+    """Return the statement that lists the options of a part."""
+    article = "an" if kind.name[0] in "aou" else "a"
 
+    def parse(cursor: Cursor) -> DescribePart:
+        position = cursor.position()
+        return DescribePart(kind, cursor.identifier(f"the name of {article} {kind.name}"), position)
 
-def describe_algorithm(cursor: Cursor) -> DescribePart:
-    return describe_part(parts.ALGORITHM, cursor)
-
-
-def describe_operator(cursor: Cursor) -> DescribePart:
-    return describe_part(parts.OPERATOR, cursor)
-
-
-def describe_part(kind: parts.PartKind, cursor: Cursor) -> DescribePart:
-    position = cursor.position()
-    return DescribePart(kind, cursor.identifier(f"the name of an {kind.name}"), position)
+    name = f"DESCRIBE {kind.name.upper()}"
+    return Statement(name, f"{name} name", f"List {article} {kind.name}'s options.", parse)
 
 
 def describe_train(cursor: Cursor) -> DescribeTrain:
     return DescribeTrain()
 
 
-SHOW_ALGORITHMS = Statement("SHOW ALGORITHMS", "SHOW ALGORITHMS", "List the algorithms that USING takes.", show_algorithms)
-SHOW_OPERATORS = Statement("SHOW OPERATORS", "SHOW OPERATORS", "List the operators that OPERATORS takes.", show_operators)
-DESCRIBE_ALGORITHM = Statement(
-    "DESCRIBE ALGORITHM", "DESCRIBE ALGORITHM name", "List an algorithm's options.", describe_algorithm
-)
-DESCRIBE_OPERATOR = Statement("DESCRIBE OPERATOR", "DESCRIBE OPERATOR name", "List an operator's options.", describe_operator)
+SHOW_ALGORITHMS, DESCRIBE_ALGORITHM = shows(parts.ALGORITHM, "USING"), describes(parts.ALGORITHM)
+SHOW_OPERATORS, DESCRIBE_OPERATOR = shows(parts.OPERATOR, "OPERATORS"), describes(parts.OPERATOR)
+SHOW_FOLDS, DESCRIBE_FOLD = shows(parts.FOLD, "ML.FOLD"), describes(parts.FOLD)
+SHOW_UPDATES, DESCRIBE_UPDATE = shows(parts.UPDATE, "APPLY"), describes(parts.UPDATE)
 DESCRIBE_TRAIN = Statement("DESCRIBE TRAIN MODEL", "DESCRIBE TRAIN MODEL", "List the options of WITH.", describe_train)

@@ -23,6 +23,7 @@ CLAUSES: Registry[AnyClause] = Registry(
         "ITEMS": "items.ITEMS",
         "TRANSFORM": "transform.TRANSFORM",
         "OPERATORS": "using.OPERATORS",
+        "APPLY": "apply.APPLY",
         "EVALUATE": "evaluate.EVALUATE",
         "CALIBRATE": "calibrate.CALIBRATE",
         "TUNE": "tune.TUNE",

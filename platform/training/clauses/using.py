@@ -46,6 +46,14 @@ def read_part(cursor: Cursor, what: str) -> Given:
     return Given(name, cursor.options() if cursor.peek("(") else {})
 
 
+def read_function(cursor: Cursor, what: str) -> Given:
+    """Read a fold or an update: its name, or 'file.py:name', and options."""
+    position = cursor.position()
+    file = cursor.next_kind == "string"
+    name = Value(cursor.string(what) if file else cursor.identifier(f"{what}, or 'file.py:name'"), position)
+    return Given(name, cursor.options() if cursor.peek("(") else {})
+
+
 USING = Clause("USING", "algorithm [(option = value, ...)]", "The algorithm, with its options.", read_using, None)
 OPERATORS = Clause(
     "OPERATORS",

@@ -72,7 +72,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
     with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note) as checkpointer:
         learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows)
         validated = None
-        if prepared.hold_out is None and not prepared.counts_by_pass:
+        if not prepared.by_pass:
             learn()
         else:
             passes = LocalPasses(shards, prepared, draft, monitor, dealer, pace, checkpointer, learn)
@@ -100,6 +100,8 @@ class LocalPasses(NamedTuple):
 
     def learn(self, number: int) -> bool:
         """See Passes."""
+        if number > self.prepared.first_pass:
+            self.end(number - 1)  # a checkpoint may be older
         if self.prepared.counts_by_pass:
             with self.checkpointer.between():
                 begin_pass(self.shards, self.prepared.places.shards, number, self.prepared.parent)
@@ -107,7 +109,16 @@ class LocalPasses(NamedTuple):
         if self.dealer.unfinished:
             self.pace.begin()
             self.run()
-        return not self.dealer.unfinished
+        if over := not self.dealer.unfinished:
+            self.end(number)
+        return over
+
+    def end(self, number: int) -> None:
+        """Let shards do what follows a pass."""
+        if self.prepared.ends_passes:
+            with self.checkpointer.between():
+                for shard in self.shards.values():
+                    shard.end_pass(number)
 
     def pulls(self) -> Sequence[Pull]:
         """See Passes."""

@@ -62,6 +62,7 @@ def new_shard(recipe: Recipe, number: int, num_shards: int, columns: Columns, ep
         tables, recipe.dense.part(number, num_shards, dense_device(recipe.place)), lambda slot: names.get(slot, str(slot))
     )
     shard.rates = rates
+    shard.updates = recipe.updates
     shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), shard.dense.names, epoch)
     if number == 0:
         shard.moments = no_moments(len(columns.scaled))

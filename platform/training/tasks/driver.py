@@ -85,7 +85,7 @@ class Driver:
         self._dealer = Dealer((), self._num_workers, self._in_step)
         self._shares = False
         self._speeds = Speeds(lambda turn: -(-prepared.splits[turn.split].rows // prepared.batch_size))
-        self._by_pass = prepared.hold_out is not None or prepared.counts_by_pass
+        self._by_pass = prepared.by_pass
         self._awaited: set[Turn] = set()  # given back, and not dealt again
         self._generation = self._begun_with = 0
         self._begun = threading.Event()
@@ -176,12 +176,20 @@ class Driver:
             self.run_workers(job)
         else:
             self._on.wait_for_workers()
+        with self._checkpointer.between():
+            self._tell(number, self._prepared.ends_passes, over=True)
 
     def _begin_pass(self, number: int) -> None:
-        """Let shards begin to count a pass, where operators count by pass."""
-        if self._prepared.counts_by_pass:
+        """Let shards begin a pass, after what follows the one before."""
+        if number > self._prepared.first_pass:
+            self._tell(number - 1, self._prepared.ends_passes, over=True)  # a checkpoint may be older
+        self._tell(number, self._prepared.counts_by_pass)
+
+    def _tell(self, number: int, matters: bool, over: bool = False) -> None:
+        """Tell shards, where it matters to them, that a pass begins or is over."""
+        if matters:
             with self._asking:
-                self._client.each(BEGIN_PASS, PassBegin(number), SAVE_SECONDS)
+                self._client.each(BEGIN_PASS, PassBegin(number, over), SAVE_SECONDS)
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """Pull from the shards; used by one thread at a time."""

@@ -111,9 +111,10 @@ class Save(NamedTuple):
 
 
 class PassBegin(NamedTuple):
-    """A pass begins: shards count anew what operators count by pass."""
+    """A pass begins: shards count anew what operators count by pass; or it is over: shards do what follows it, once."""
 
     number: int
+    over: bool = False
 
 
 BEGIN_PASS = Method("begin pass", PassBegin, Acknowledged)

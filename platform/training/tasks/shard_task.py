@@ -118,7 +118,10 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
         return save({number: shard}, job.input.places.shards, files, job.tables)
 
     def begin_to_count(request: PassBegin) -> Acknowledged:
-        begin_pass({number: shard}, job.input.places.shards, request.number, job.input.parent)
+        if request.over:
+            shard.end_pass(request.number)
+        else:
+            begin_pass({number: shard}, job.input.places.shards, request.number, job.input.parent)
         return Acknowledged()
 
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
@@ -126,5 +129,6 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
     if limit is not None:
         pressure = Pressure(name, limit, shard.describe, shard.collect, pressed)
     own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
+
     driven = Handler(SAVE, save_rows), Handler(BEGIN_PASS, begin_to_count)
     return *own, *driven, *checkpoint_handlers(shard, gang, job.checkpoints, number, job.input.places.shards)
