@@ -50,6 +50,7 @@ class Served:
         half: rows are of 16 bits a float.
         apart: rows of later versions are made ready by a process of its own; see weights_apart.
         vouched: is asked of each version before it is loaded, and raises a ModelError for one that must not be served.
+        level: of the intervals of predictions; None: they have none.
 
     Raises:
         ModelError, StatementError: a version is absent or cannot be loaded.
@@ -64,8 +65,9 @@ class Served:
         half: bool = False,
         apart: bool = False,
         vouched: Callable[[Version], object] = bool,
+        level: float | None = None,
     ) -> None:
-        self._vouched = vouched
+        self._vouched, self._level = vouched, level
         self._models, self._number, self._report, self._half, self._apart = models, number, report, half, apart
         self._stopping, self._old = threading.Event(), list[Loaded]()
         self._looked: dict[Loaded, int] = {}
@@ -76,7 +78,7 @@ class Served:
         for name in names:
             with models.reading(name, number) as version:
                 vouched(version)
-                loaded = Loaded(version, weights_of(version, half, (), report))
+                loaded = Loaded(version, weights_of(version, half, (), report), level)
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
             self._recent[loaded.model.lower()] = deque(maxlen=RECENT)
@@ -164,7 +166,7 @@ class Served:
     def _load(self, name: str, bases: Sequence[MappedRows]) -> Loaded:
         with self._models.reading(name, self._number) as version:
             self._vouched(version)
-            return Loaded(version, self._weights(version, bases))
+            return Loaded(version, self._weights(version, bases), self._level)
 
     def _weights(self, version: Version, bases: Sequence[MappedRows]) -> ImageWeights:
         if self._apart:
