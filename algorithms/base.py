@@ -162,10 +162,19 @@ class Algorithm:
 
     @property
     def measured(self) -> str:
-        """The kind of its labels for metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`, or `found`."""
+        """The kind of its labels for metrics: `classes` where they are 0 or 1, `multiclass`, or `numbers`, or `found`; of
+        numbers, after a space, `counts`, or `quantile=` and which is predicted."""
         if self.learns.learner is None and self.goal.finds:
             return "found"
-        return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"
+        if self.classifier or self.multiclass or self.loss is None:
+            return "classes" if self.classifier else "multiclass" if self.multiclass else "numbers"
+        more = " counts" if self.loss.counts else f" quantile={self.loss.at!r}" if self.loss.at is not None else ""
+        return f"numbers{more}"
+
+    @property
+    def values(self) -> bool:
+        """Whether a prediction is one number for each label: a probability, a mean or a quantile."""
+        return not self.multiclass and self.measured != "found"
 
     @property
     def standardised(self) -> bool:

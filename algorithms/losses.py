@@ -10,12 +10,15 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from ..platform.dependent import when
 from ..platform.errors import OptionError, Subject
 from ..platform.options import option
 
 LIMIT = 30.0  # of a focal score: float32's sigmoid is 0 or 1 beyond
+LIMIT_OF_LOGARITHMS = 20.0  # of the score of a count
 
 
 class Loss(NamedTuple):
@@ -30,6 +33,8 @@ class Loss(NamedTuple):
             labels so far, as continuous slots are; scores and weights are in that unit, predictions in the labels' own.
         multiclass: the label is one of several classes, by number; scores have a column for each, value is [batch, 1].
         late: an example comes with 0, and once more with 1 where that turns out to be its label.
+        counts: labels are numbers of at least 0, and predictions above 0.
+        at: predictions are this quantile of the label; None: its mean.
     """
 
     value: Callable[[jax.Array, jax.Array], jax.Array]
@@ -39,6 +44,20 @@ class Loss(NamedTuple):
     standardised: bool = False
     multiclass: bool = False
     late: bool = False
+    counts: bool = False
+    at: float | None = None
+
+    @property
+    def expects(self) -> str:
+        """The labels that it takes, in words."""
+        return "0 or 1" if self.classifier else "a finite number of at least 0" if self.counts else "a finite number"
+
+    def takes(self, labels: NDArray[np.floating]) -> NDArray[np.bool_]:
+        """Return which labels it takes."""
+        if self.classifier:
+            return (labels == 0) | (labels == 1)
+        found = np.isfinite(labels)
+        return found & (labels >= 0) if self.counts else found
 
 
 def log_odds(mean: float) -> float:
@@ -107,13 +126,43 @@ def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
     return jax.nn.logsumexp(scores, axis=1, keepdims=True) - (scores * chosen).sum(axis=1, keepdims=True)
 
 
+def quantile(at: float, scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the pinball loss: at times what a label is above the score, or 1 - at times what it is below.
+
+    Source: Koenker and Bassett, "Regression Quantiles", Econometrica 1978.
+    """
+    above = labels - scores
+    return jnp.maximum(at * above, (at - 1) * above)
+
+
+def poisson(scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the negative log likelihood of counts whose mean is exp(scores), without what depends on labels alone; beyond the
+    largest score it goes on straight, so that gradients stay finite.
+
+    Source: Nelder and Wedderburn, "Generalized Linear Models", Journal of the Royal Statistical Society A 1972.
+    """
+    largest = math.exp(LIMIT_OF_LOGARITHMS)
+    mean = jnp.exp(jnp.minimum(scores, LIMIT_OF_LOGARITHMS))
+    return mean + largest * jnp.maximum(scores - LIMIT_OF_LOGARITHMS, 0) - labels * scores
+
+
 def identity(scores: jax.Array) -> jax.Array:
     return scores
+
+
+def exponential(scores: jax.Array) -> jax.Array:
+    return jnp.exp(jnp.clip(scores, -LIMIT_OF_LOGARITHMS, LIMIT_OF_LOGARITHMS))
+
+
+def logarithm(mean: float) -> float:
+    """Return the score whose exponential is the mean of counts."""
+    return math.log(max(mean, math.exp(-LIMIT_OF_LOGARITHMS)))
 
 
 LOGLOSS = Loss(logloss, jax.nn.sigmoid, classifier=True, baseline=log_odds)
 SQUARED = Loss(squared, identity, classifier=False, standardised=True)
 HINGE = Loss(hinge, jax.nn.sigmoid, classifier=True)
+POISSON = Loss(poisson, exponential, classifier=False, baseline=logarithm, counts=True)
 SOFTMAX = Loss(cross_entropy, jax.nn.softmax, classifier=False, baseline=math.log, multiclass=True)
 
 
@@ -121,12 +170,32 @@ def make_focal(gamma: float) -> Loss:
     return Loss(partial(focal, gamma), partial(focal_link, gamma), classifier=True, baseline=log_odds)
 
 
+def make_quantile(at: float) -> Loss:
+    return Loss(partial(quantile, at), identity, classifier=False, standardised=True, at=at)
+
+
 LOSSES: Mapping[str, Callable[[LossOptions], Loss]] = {
     "logloss": lambda options: LOGLOSS,
     "squared": lambda options: SQUARED,
     "hinge": lambda options: HINGE,
     "focal": lambda options: make_focal(options.gamma),
+    "quantile": lambda options: make_quantile(options.at),
+    "poisson": lambda options: POISSON,
 }
+
+
+def quantile_option() -> float:
+    """Declare which quantile `loss = 'quantile'` predicts."""
+    at: float = option(
+        0.5,
+        "the quantile that is predicted: the label is below it in this share of cases; 0.5 is the median",
+        minimum=0,
+        open_minimum=True,
+        maximum=1,
+        open_maximum=True,
+        needs=(when("loss", "quantile"),),
+    )
+    return at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +205,9 @@ class LossOptions:
     loss: str = option(
         "logloss",
         "what is minimised; squared takes any number as label, learned in standard deviations from their mean; hinge ranks "
-        "without probabilities; with focal, predictions are the probabilities that its scores mean",
+        "without probabilities; with focal, predictions are the probabilities that its scores mean; quantile takes any number "
+        "and predicts the quantile `at` in place of the mean; poisson takes counts and other numbers of at least 0, and learns "
+        "the logarithm of their mean",
         choices=tuple(LOSSES),
     )
     gamma: float = option(
@@ -145,9 +216,10 @@ class LossOptions:
         minimum=0,
         needs=(when("loss", "focal"),),
     )
+    at: float = quantile_option()
     positive_weight: float = option(
         1.0,
-        "weight of examples whose label is 1; raise it if missing one costs more; not with squared",
+        "weight of examples whose label is 1, not if labels are other numbers; raise it if missing one costs more",
         minimum=0,
         open_minimum=True,
     )
@@ -203,8 +275,8 @@ def check_positive_weight(positive_weight: float, classifier: bool) -> None:
     if positive_weight != 1 and not classifier:
         subject = Subject("USING", option="positive_weight")
         raise OptionError(
-            f"{subject} is for labels that are 0 or 1, and loss = 'squared' takes any number. Give examples their weight by "
-            "the clause WEIGHT.",
+            f"{subject} is for labels that are 0 or 1, and this loss takes other numbers. Give examples their weight by the "
+            "clause WEIGHT.",
             subject=subject,
         )
 

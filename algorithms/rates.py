@@ -9,7 +9,8 @@ from ..platform.operators.ftrl import FtrlOptions, ftrl
 from ..platform.options import option
 from .inputs import Layout
 
-CURVATURE = {"squared": 1.0}  # how much a loss bends by its score, at most; others bend as logloss does
+CURVATURE = {"squared": 1.0, "quantile": 1.0, "poisson": 1.0}
+"""How much a loss bends by its score, at most, or is taken to; others bend as logloss does."""
 LOGISTIC = 0.25
 LARGEST = 2.0  # of few slots
 DAMPING, POWER = 1.5, 0.625
@@ -61,7 +62,7 @@ def alpha_option() -> float | None:
     rate: float | None = option(
         None,
         "learning rate of the weights; by default 4 over the number of slots, an array or map counting as six, at most 2, with "
-        "loss = 'squared' 1 over it",
+        "loss = 'squared', 'quantile' or 'poisson' 1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,

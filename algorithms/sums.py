@@ -11,7 +11,7 @@ class Sums(NamedTuple):
     Attributes:
         weights: the table of weights, a float for each label.
         vectors: the table of vectors; None for none. The intercept has none.
-        link: "identity" or "sigmoid".
+        link: "identity", "sigmoid" or "exponential".
         pooling: how the values of a slot of several are joined; see pooled of layers/pooling.py.
         fields: a vector has so many parts, one for each slot, which that slot meets; 0 where slots meet the whole of it.
     """

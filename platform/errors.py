@@ -24,6 +24,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple, Self
 
+from .quoting import masked
+
 BRIEF = 200
 NO_MEMORY = (
     "There is no memory left for the statement. Free some, raise the limit of the process (ulimit -v, its container), or read "
@@ -210,7 +212,8 @@ def no_number(what: str) -> NumberError:
 
 
 def brief(text: str) -> str:
-    """Return the start of a text, which may be a whole script on one line, as a message can hold it."""
+    """Return the start of a text, which may be a whole script on one line, as a message can hold it: without secrets."""
+    text = masked(text)
     return text if len(text) <= BRIEF else f"{text[:BRIEF]}..."
 
 

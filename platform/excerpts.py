@@ -9,6 +9,7 @@ from shutil import get_terminal_size
 from types import TracebackType
 
 from .display import one_line
+from .quoting import masked, masked_at
 
 ELLIPSIS = "…"
 LEAST_CELLS = 20
@@ -32,8 +33,8 @@ def excerpt(script: str, row: int, column: int, text: str) -> list[str]:
     lines = script.split("\n")
     if not script or not 0 < row <= len(lines):
         return []
-    line, start = lines[row - 1], column - 1
-    shown = text.partition("\n")[0]
+    line, start = masked_at(lines[row - 1], column - 1)
+    shown = masked(text.partition("\n")[0])
     wrong = shown if line.startswith(shown, start) else line[start : start + 1]
     margin = f"{row:>5} | "
     before, after = window(one_line(line[:start]), one_line(line[start:]), get_terminal_size().columns - len(margin))

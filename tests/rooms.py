@@ -40,7 +40,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("platform/input/streams", "platform/histories"),
     ("platform/training/metrics",),
     ("platform/training/clauses",),
-    ("platform/training/row_files", "platform/training/profiles"),
+    ("platform/training/row_files", "platform/training/profiles", "platform/training/policies"),
     ("platform/training/checkpoints", "platform/training/preparation"),
     ("platform/training/online",),
     ("platform/training/tasks",),

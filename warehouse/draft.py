@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from ..platform.errors import DataError, StatementError, XpsqlError
+from ..platform.quoting import masked
 from .checksums import collected
 from .durable import clear, link_tree, storing, sync_names, sync_tree
 from .entries import RoundEntry
@@ -255,5 +256,5 @@ def reason(error: BaseException | str) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "The training was interrupted."
     if isinstance(error, str | XpsqlError | OSError):
-        return str(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")  # a KeyError's text is only its key
+        return masked(str(error))
+    return masked(f"{type(error).__name__}: {error}").removesuffix(": ")  # a KeyError's text is only its key

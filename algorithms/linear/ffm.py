@@ -27,7 +27,7 @@ class FfmOptions(VectorOptions):
     vector_alpha: float | None = option(
         None,
         "learning rate of the vectors; by default 0.8 over the number of slots, an array or map counting as six, or 0.25 over "
-        "its root where that is more, at most 0.4, with loss = 'squared' a quarter of it",
+        "its root where that is more, at most 0.4, with loss = 'squared', 'quantile' or 'poisson' a quarter of it",
         minimum=0,
         open_minimum=True,
         optimizer=True,

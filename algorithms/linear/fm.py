@@ -31,7 +31,7 @@ class VectorOptions(LossOptions):
     vector_alpha: float | None = option(
         None,
         "learning rate of the vectors; by default 0.4 over the root of the number of slots, an array or map counting as six, "
-        "with loss = 'squared' 0.1 over it",
+        "with loss = 'squared', 'quantile' or 'poisson' 0.1 over it",
         minimum=0,
         open_minimum=True,
         optimizer=True,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ...platform.operators.base import Column, Operator, TableSpec
@@ -13,7 +15,7 @@ from ...platform.options import given_or, option
 from ...platform.options import known as value_of
 from ..base import Algorithm, AtOnce, Inputs, Intercept, Layout, Solved, Supervised
 from ..layers.pooling import pooled
-from ..losses import LOGLOSS, SQUARED
+from ..losses import LOGLOSS, POISSON, SQUARED, Loss, make_quantile, quantile_option
 from ..rates import penalty_of
 from ..solver import Doubles, Objective, SolverInput
 from .quasi_newton import dot, minimise
@@ -21,12 +23,20 @@ from .scores import linear_scores, pooling_option, sums_of
 
 PATH = (64, 8, 1, 1 / 8, 1 / 64)
 """Of the usual L2 penalty, those that are tried where rows are held out, each from the weights of the one before."""
-CURVATURE = {"logloss": 0.25, "squared": 1.0}  # the most that a loss bends, by its score
+CURVATURE = {"logloss": 0.25, "squared": 1.0, "quantile": 1.0, "poisson": 1.0}  # the most that a loss bends, by its score
+ROUNDED = 0.001
+"""Standard deviations on both sides of a quantile within which its loss bends, as a search by curvature needs."""
 
 
 @dataclass(frozen=True)
 class OwlqnOptions:
-    loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=("logloss", "squared"))
+    loss: str = option(
+        "logloss",
+        "what is minimised; squared takes any number as label; quantile, too, and predicts the quantile `at`; poisson takes "
+        "counts and other numbers of at least 0, and finds the logarithm of their mean",
+        choices=tuple(CURVATURE),
+    )
+    at: float = quantile_option()
     l1: float = option(0.0, "L1 penalty, against the sum of losses; raise it for fewer weights that are not 0", minimum=0)
     l2: float | None = option(
         None,
@@ -70,7 +80,7 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
     """
     penalty = value_of(options.adapted(layout).l2)
     path = tuple(penalty * by for by in PATH) if options.l2 is None else ()
-    loss = {"logloss": LOGLOSS, "squared": SQUARED}[options.loss]
+    loss = loss_named(options.loss, options.at)
 
     def scores(parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         return linear_scores(parameters["weights"], pooled(inputs, layout, options.pooling))
@@ -98,6 +108,24 @@ def owlqn(options: OwlqnOptions, layout: Layout) -> Algorithm:
         learns=Solved(Supervised(scores, loss, sums=sums_of(loss, None, options.pooling)), solve, penalty, path),
         intercept=Intercept() if options.intercept else None,
     )
+
+
+def loss_named(name: str, at: float) -> Loss:
+    """Return a loss; that of a quantile is rounded where it has a corner."""
+    if name != "quantile":
+        return {"logloss": LOGLOSS, "squared": SQUARED, "poisson": POISSON}[name]
+    return make_quantile(at)._replace(value=partial(rounded_quantile, at))
+
+
+def rounded_quantile(at: float, scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Return the pinball loss with a parabola in place of its corner.
+
+    Source: Chen, "A Finite Smoothing Algorithm for Quantile Regression", Journal of Computational and Graphical Statistics
+    2007.
+    """
+    above = labels - scores
+    bent = jnp.where(jnp.abs(above) < ROUNDED, (above**2 / ROUNDED + ROUNDED) / 2, jnp.abs(above))
+    return bent / 2 + (at - 0.5) * above
 
 
 OWLQN = AtOnce("owlqn", OwlqnOptions, owlqn)

@@ -16,7 +16,7 @@ from ...platform.reserved import INTERCEPT_NUMBER
 from ..base import Algorithm, Inputs, Intercept, Layout, Online, Sizing, Supervised, Traits
 from ..layers.lookups import taken, totals
 from ..layers.pooling import POOLINGS, over_values, pooled
-from ..losses import Loss, identity
+from ..losses import Loss, exponential, identity
 from ..rates import rate_of, weights_by
 from ..sums import Sums
 
@@ -121,4 +121,4 @@ def sums_of(loss: Loss, vectors: str | None, pooling: str, fields: int = 0) -> S
     return None if link is None else Sums("weights", vectors, link, pooling, fields)
 
 
-LINKS = {identity: "identity", jax.nn.sigmoid: "sigmoid"}
+LINKS = {identity: "identity", jax.nn.sigmoid: "sigmoid", exponential: "exponential"}

@@ -16,7 +16,7 @@ from ...platform.options import option
 from ...platform.system import needing
 from ..base import Algorithm, AtOnce, Layout
 from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
-from ..losses import LOGLOSS, SQUARED, check_positive_weight, softmax_of
+from ..losses import LOGLOSS, POISSON, SQUARED, check_positive_weight, make_quantile, quantile_option, softmax_of
 from .learners import learned_by
 
 if TYPE_CHECKING:
@@ -25,12 +25,23 @@ if TYPE_CHECKING:
 SUBJECT = Subject("USING", "xgboost")
 PEER_SECONDS = 600
 GROWN_BY = "grown_by"  # an attribute of the trees: the version of xgboost
-OBJECTIVES = {"logloss": "binary:logistic", "squared": "reg:squarederror"}
+OBJECTIVES = {
+    "logloss": "binary:logistic",
+    "squared": "reg:squarederror",
+    "quantile": "reg:quantileerror",
+    "poisson": "count:poisson",
+}
 
 
 @dataclass(frozen=True)
 class XgboostOptions:
-    loss: str = option("logloss", "what is minimised; squared takes any number as label", choices=tuple(OBJECTIVES))
+    loss: str = option(
+        "logloss",
+        "what is minimised; squared takes any number as label; quantile, too, and predicts the quantile `at`; poisson takes "
+        "counts and other numbers of at least 0",
+        choices=tuple(OBJECTIVES),
+    )
+    at: float = quantile_option()
     rounds: int = option(100, "trees; more with a lower learning_rate and for long data", minimum=1, maximum=100_000)
     learning_rate: float = option(
         0.1,
@@ -55,7 +66,7 @@ class XgboostOptions:
     l2: float = option(10.0, "L2 penalty of leaves; raise it for noisy labels", minimum=0)
     positive_weight: float = option(
         1.0,
-        "weight of examples whose label is 1; raise it if missing one costs more; not with squared",
+        "weight of examples whose label is 1, not if labels are other numbers; raise it if missing one costs more",
         minimum=0,
         open_minimum=True,
     )
@@ -107,9 +118,12 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     if layout.classes:
         loss = softmax_of(options.loss, options.positive_weight)
         return learned_by(XgboostLearner(options, {"objective": "multi:softprob", "num_class": layout.classes}), loss)
-    loss = LOGLOSS if options.loss == "logloss" else SQUARED._replace(standardised=False)
+    losses = {"logloss": LOGLOSS, "squared": SQUARED, "quantile": make_quantile(options.at), "poisson": POISSON}
+    loss, objective = losses[options.loss]._replace(standardised=False), {"objective": OBJECTIVES[options.loss]}
     check_positive_weight(options.positive_weight, loss.classifier)
-    return learned_by(XgboostLearner(options, {"objective": OBJECTIVES[options.loss]}), loss)
+    if options.loss == "quantile":
+        objective["quantile_alpha"] = options.at
+    return learned_by(XgboostLearner(options, objective), loss)
 
 
 class XgboostLearner(Learner):

@@ -21,7 +21,7 @@ from .startup import skip_pandas
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
-    from ..decisions.policies import Policy
+    from ..training.policies.policies import Policy
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 TOKEN = "XPSQL_TOKEN"
@@ -48,6 +48,7 @@ class ServeOptions(NamedTuple):
     histories: tuple[str, ...]
     signed_by: str | None
     half: bool
+    interval: float | None
     trust: bool
 
 
@@ -87,6 +88,11 @@ class ServeOptions(NamedTuple):
 )
 @click.option("--signed-by", metavar="FILE", help="Serve only versions that xpsql sign has signed for this public key.")
 @click.option("--fp16", "half", is_flag=True, help="Keep floats in 16 bits: half the memory, slightly different predictions.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Also answer the bounds that contain this share of labels; only models of numbers.",
+)
 @click.option("--trust", is_flag=True, help="Trust and run the source code in models, now and later.")
 @click.option("--debug", is_flag=True, envvar="XPSQL_DEBUG", help="Show tracebacks of errors.")
 def serve(debug: bool, **given: Any) -> None:
@@ -130,7 +136,8 @@ def serve_models(given: ServeOptions) -> None:
     asyncio.run(try_address(listening))
     say(f"Loading {', '.join(given.names)}.")
     models = Catalog(warehouse_path(given.warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-    served = Served(models, given.names, given.number, say, given.half, apart=True, vouched=vouched(given.signed_by))
+    signed = vouched(given.signed_by)
+    served = Served(models, given.names, given.number, say, given.half, True, signed, given.interval)
     log = None if folder is None else RequestLog(folder, given.log_fraction, say, policy is not None)
     columns = FilledColumns(StoredHistories(models.warehouse), given.histories, say)
     with ExitStack() as running:
@@ -158,7 +165,7 @@ def exploring(text: str, log_requests: str | None) -> Policy:
         StatementError: it is none, or some candidates would never be chosen.
         UsageError: what is chosen is not logged.
     """
-    from ..decisions.policies import Policy
+    from ..training.policies.policies import Policy
 
     if log_requests is None:
         raise click.UsageError("--explore needs --log-requests: a choice by chance is of no use unless it is logged.")

@@ -26,6 +26,7 @@ from ..engines.base import Statements
 from ..engines.spark_sql.lexer import tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError
+from ..quoting import masked
 from ..session import Session
 from ..sql.script import may_begin
 from .completion import Names
@@ -33,6 +34,8 @@ from .failure import describe, interruption
 from .output import SHOWN_ROWS, write_table
 from .screen import MOST_ROWS, StatementLexer, fitted, shown
 
+OWN = 0o600
+"""The mode of a file that nobody else reads."""
 WORDS_TO_LEAVE = ("exit", "quit", "\\q", ".exit", ".quit")
 BANNER = "xpsql {version}: statements end with a semicolon; help lists what else there is, and Ctrl-D leaves."
 HELP = """\
@@ -161,10 +164,17 @@ def earlier() -> History:
     try:
         file = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "xpsql" / "history"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.open("ab").close()
+        os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, OWN))
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return InMemoryHistory()
-    return FileHistory(file)
+    return MaskedHistory(file)
+
+
+class MaskedHistory(FileHistory):
+    """Earlier statements; of their secrets, those of this shell alone are known."""
+
+    def store_string(self, string: str) -> None:
+        super().store_string(masked(string))
 
 
 def bindings(others: Statements) -> KeyBindings:

@@ -1,1 +1,1 @@
-"""Decisions: policies that choose among candidates, what one would have earned on the log of another, and A/B tests."""
+"""Decisions: what a version would have earned on requests that another policy decided, and A/B tests."""

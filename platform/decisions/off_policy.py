@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ...warehouse.entries import RowGroup
 from ..engines.base import Engine, Scan, Staged, staged
@@ -17,21 +15,15 @@ from ..errors import DataError, StatementError, suggestion
 from ..input.columns import columns_from
 from ..scoring.prediction import request_of, scored
 from ..scoring.rows import rows_of
+from ..training.policies.decision_log import ENOUGH, LOGGED, REWARD, SEED, candidates_of, decided_by, unsupported
+from ..training.policies.estimators import ESTIMATORS, Estimate, effective_rows, estimates
+from ..training.policies.policies import Policy
 from ..training.recipe import algorithm_of
-from .estimators import ESTIMATORS, Decided, Doubles, Estimate, effective_rows, estimates
-from .policies import Policy, scores_of
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
     from ..progress import Reporter
 
-SEED = 7
-ENOUGH = 100
-"""Effective rows below which nothing is estimated."""
-REQUEST, CHOSEN, PROPENSITY = "REQUEST", "CHOSEN", "PROPENSITY"
-REWARD, ACTION, GROUP = "REWARD", "ACTION", "GROUP"
-LOGGED = {REQUEST: "served_request", CHOSEN: "served_chosen", PROPENSITY: "served_propensity"}
-"""The columns of a log of xpsql serve --explore."""
 SCHEMA = pa.schema(
     [
         ("estimator", pa.string()),
@@ -43,25 +35,6 @@ SCHEMA = pa.schema(
         ("unsupported", pa.float64()),
     ]
 )
-
-
-class DecisionLog(NamedTuple):
-    """The candidates of a log, request by request.
-
-    Attributes:
-        starts: int64[requests], where the candidates of each begin.
-        chosen: int64[requests], which candidate was shown.
-        reward, expected, scores, propensity: float64[candidates]; a propensity that the log does not know is NaN.
-        groups: int64[requests]; empty without GROUP.
-    """
-
-    starts: NDArray[np.int64]
-    chosen: NDArray[np.int64]
-    reward: Doubles
-    expected: Doubles
-    scores: Doubles
-    propensity: Doubles
-    groups: NDArray[np.int64]
 
 
 class OffPolicy:
@@ -90,7 +63,7 @@ class OffPolicy:
         rows = rows_of(version, engine, query)
         self._query, self._found, self._inputs = rows.query, rows.found, rows.inputs
         labels, self._algorithm = columns_from(version.manifest).labels, algorithm_of(version.manifest)
-        if self._algorithm.measured not in ("classes", "numbers"):
+        if not self._algorithm.values:
             raise StatementError(
                 f"ML.OFF_POLICY needs a model of labels of 0 and 1, or of numbers; {version.manifest.model} has none."
             )
@@ -186,120 +159,3 @@ def refuse_learned(version: Version, scan: Scan) -> None:
             f"{version.manifest.model} v{version.number} learned from {both[0]}, which the query reads: it would be judged by "
             "what it has seen, and look better than it is. Give requests that came later, or write WITH (overlap = true)."
         )
-
-
-def candidates_of(rows: pa.Table, names: Mapping[str, str], classifier: bool) -> DecisionLog:
-    """Return the candidates of a log in order of their requests.
-
-    Args:
-        rows: a column for each keyword, and `predicted`.
-        names: what the log calls them, for messages.
-
-    Raises:
-        DataError: see OffPolicy.measure.
-    """
-    requests = codes(rows.column(REQUEST), names[REQUEST])
-    order = np.argsort(requests, kind="stable")
-    requests = requests[order]
-    starts = np.flatnonzero(np.diff(requests, prepend=-1))
-    ids = rows.column(REQUEST).take(order)
-
-    def request(at: int) -> str:
-        return f"the request {ids[int(at)].as_py()!r}"
-
-    taken = flags(rows.column(CHOSEN), names[CHOSEN])[order]
-    counts = np.add.reduceat(taken.astype(np.int64), starts)
-    if (counts != 1).any():
-        at = int(np.argmax(counts != 1))
-        raise DataError(
-            f"{names[CHOSEN]} must be true in one row of each request; {request(starts[at])} has {counts[at]}. Give all "
-            "candidates of a request, each once: a join may have repeated them."
-        )
-    chosen = np.flatnonzero(taken)
-    reward, propensity, predicted = (floats(rows.column(name))[order] for name in (REWARD, PROPENSITY, "predicted"))
-    for values, keyword, good, wanted in (
-        (reward, REWARD, np.isfinite(reward[chosen]), "a finite number of what was shown; write coalesce(..., 0)"),
-        (
-            propensity,
-            PROPENSITY,
-            (propensity[chosen] > 0) & (propensity[chosen] <= 1),
-            "above 0 and at most 1 of what was shown",
-        ),
-    ):
-        if not good.all():
-            at = int(chosen[np.argmin(good)])
-            raise DataError(f"{names[keyword]} must be {wanted}; {request(at)} has {values[at]}.")
-    if ACTION in names:
-        check_actions(codes(rows.column(ACTION), names[ACTION])[order], requests, names[ACTION], request)
-    groups = np.empty(0, np.int64)
-    if GROUP in names:
-        groups = np.unique(codes(rows.column(GROUP), names[GROUP])[order][starts], return_inverse=True)[1]
-    return DecisionLog(starts, chosen, reward, predicted, scores_of(predicted, classifier), propensity, groups)
-
-
-def check_actions(actions: NDArray[np.int64], requests: NDArray[np.int64], name: str, request: Callable[[int], str]) -> None:
-    """Refuse an action that comes twice in a request.
-
-    Raises:
-        DataError: it does.
-    """
-    order = np.lexsort((actions, requests))
-    same = (np.diff(actions[order]) == 0) & (np.diff(requests[order]) == 0)
-    if same.any():
-        said = request(int(order[np.argmax(same)]))
-        raise DataError(f"{name} comes twice in {said}: give each candidate once. A join may have repeated it.")
-
-
-def decided_by(candidates: DecisionLog, policy: Doubles) -> Decided:
-    """Return the requests for the estimators, under a policy's probabilities of candidates."""
-    chosen = candidates.chosen
-    return Decided(
-        candidates.reward[chosen],
-        policy[chosen] / candidates.propensity[chosen],
-        candidates.expected[chosen],
-        np.add.reduceat(policy * candidates.expected, candidates.starts),
-    )
-
-
-def unsupported(candidates: DecisionLog, policy: Doubles) -> float | None:
-    """Return the share of decisions of a policy that the log could not have made; None where it does not know."""
-    if np.isnan(candidates.propensity).any():
-        return None
-    return float((policy * (candidates.propensity <= 0)).sum() / len(candidates.starts))
-
-
-def codes(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
-    """Return a number for each distinct value.
-
-    Raises:
-        DataError: one is NULL.
-    """
-    if column.null_count:
-        raise DataError(
-            f"{name} is NULL in {column.null_count:,} rows. Filter them out: such requests were not decided by a policy."
-        )
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    encoded = column.combine_chunks().dictionary_encode()
-    found: NDArray[np.int64] = encoded.indices.to_numpy().astype(np.int64)
-    return found
-
-
-def flags(column: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:
-    """Return booleans, or numbers of 0 and 1.
-
-    Raises:
-        DataError: a value is neither.
-    """
-    values = floats(column)
-    if not ((values == 0) | (values == 1)).all():
-        raise DataError(f"{name} must be true or false, or 1 and 0.")
-    found: NDArray[np.bool_] = values == 1
-    return found
-
-
-def floats(column: pa.ChunkedArray) -> Doubles:
-    """Return numbers, NaN for NULL."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...warehouse.dense import read_dense
 from ...warehouse.mapped import cut_off
@@ -90,6 +91,11 @@ class ImageWeights:
                 outs.append((column.first, found))
             image.gather(keys, outs)
         return Pulled({name: weights[name] for name in self._tables}, {}, self._dense, NO_MOMENTS, offered)
+
+    def has(self, keys: Keys) -> NDArray[np.bool_]:
+        """Return which keys have a row in the first table."""
+        found: NDArray[np.bool_] = self.part(next(iter(self._tables)))[0].has(keys).astype(bool)
+        return found
 
     def check(self) -> None:
         """Refuse what was read of images that were cut off where they stand; see MappedRows."""

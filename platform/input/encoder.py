@@ -16,6 +16,7 @@ from ...algorithms.augment import Augment, Draw
 from ...algorithms.augments.random_items import Catalogue, RandomItems
 from ...algorithms.base import Algorithm
 from ...algorithms.chunk import Chunk
+from ...algorithms.losses import Loss
 from ..engines.repeats import flat
 from ..errors import DataError
 from ..ps.messages import BatchId
@@ -59,7 +60,7 @@ class Encoder:
     ) -> None:
         self._columns = replace(columns, logarithmic=algorithm.traits.logarithmic)
         self._layout = columns.layout
-        self._classifier = algorithm.classifier
+        self._loss = algorithm.loss
         self._augment: tuple[Augment, ...] = algorithm.learns.augment
         if algorithm.tree is not None and tree is not None:
             self._augment = (*self._augment, TreeNodes(algorithm.tree, tree))
@@ -78,13 +79,13 @@ class Encoder:
             where: names a row of the table.
 
         Raises:
-            DataError: see encode; a label is NULL or infinite, a classifier's label is not 0 or 1, or a weight is not a number
+            DataError: see encode; a label is NULL, or none that the loss takes, or a weight is not a number
                 >= 0.
         """
         chunk = self._with_sides(encode(table, self._columns, with_labels=True, where=where, runs_apart=self._apart))
         if self._columns.classes is not None:
             require_known(flat(table.column(self._columns.labels[0])), chunk.label[0], self._columns, where)
-        check(chunk, where, self._columns, self._classifier)
+        check(chunk, where, self._columns, self._loss)
         return chunk
 
     def scored(self, table: pa.Table) -> Chunk:
@@ -171,21 +172,21 @@ class Encoder:
             yield from batches(piece, size, first._replace(batch=first.batch + before), ladders, skipped - before)
 
 
-def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, binary: bool) -> None:
+def check(chunk: Chunk, where: Callable[[int], str], columns: Columns, loss: Loss | None) -> None:
     """Refuse labels and weights that cannot be learned from, and labels that contradict a chain.
 
     Args:
         where: names a row of the chunk.
-        binary: labels must be 0 or 1.
+        loss: of the labels, if there are any.
 
     Raises:
         DataError: names the column, file, row and value.
     """
     for name, values in zip(columns.labels, chunk.label, strict=False):
-        if binary:
-            require((values == 0) | (values == 1), values, f"LABEL {name} must be 0 or 1", where, OF_NUMBERS)
-        else:
+        if loss is None or not (loss.classifier or loss.counts):
             require(np.isfinite(values), values, f"LABEL {name} must be a finite number", where)
+        else:
+            require(loss.takes(values), values, f"LABEL {name} must be {loss.expects}", where, OF_NUMBERS)
     for before, label in itertools.pairwise(range(len(columns.labels)) if columns.chained else ()):
         good = chunk.label[label] <= chunk.label[before]
         rule = f"LABEL {columns.labels[label]} must be 0 where {columns.labels[before]} is 0, as they are a chain"

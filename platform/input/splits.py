@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...warehouse.entries import Split
 from ..engines.base import Scan
@@ -16,14 +19,17 @@ from .numbers import floats
 from .roles import LABEL, WEIGHT
 from .slot import Slot
 
+if TYPE_CHECKING:
+    from ...algorithms.losses import Loss
+
 CHUNK_ROWS = 1 << 17
 
 
 OF_NUMBERS = "Other numbers are learned by USING linear_regression, or with the option loss = 'squared'."
 
 
-def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> None:
-    """Refuse labels of a classifier if statistics show NULLs or values outside {0, 1}, before anything starts.
+def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str], loss: Loss) -> None:
+    """Refuse labels if statistics show NULLs or values that the loss does not take, before anything starts.
 
     A filter may drop such rows, so a scan with one is checked batch by batch instead.
 
@@ -35,8 +41,11 @@ def check_labels(scan: Scan, splits: Sequence[Split], labels: Sequence[str]) -> 
             if found.nulls:
                 message = f"{LABEL} {label} is NULL in {found.nulls} rows of {found.where}; filter them out."
                 raise StatementError(message, subject=LABEL)
-            if found.low is not None and found.high is not None and not {float(found.low), float(found.high)} <= {0.0, 1.0}:
-                wrong = f"{LABEL} {label} of a classifier must be 0 or 1; {found.where} has {found.low} to {found.high}."
+            if found.low is not None and found.high is not None:
+                if loss.takes(np.array([found.low, found.high], np.float64)).all():
+                    continue
+                of = " of a classifier" if loss.classifier else ""
+                wrong = f"{LABEL} {label}{of} must be {loss.expects}; {found.where} has {found.low} to {found.high}."
                 raise StatementError(f"{wrong} {OF_NUMBERS}", subject=LABEL)
 
 

@@ -45,7 +45,7 @@ def vectors(
             occurs twice, or the base is not an export.
     """
     key, name, query = _completed(version, engine, rows, side)
-    prediction = Prediction(version, engine, query)
+    prediction = Prediction(version, engine, query, None)
     if base is not None:
         engine.schema(f"SELECT {quoted(key)}, vector FROM {base}")
     made = internal_name("vectors")

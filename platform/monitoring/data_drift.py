@@ -21,7 +21,7 @@ from ..scoring.scorer import BATCH_SIZES
 from ..scoring.scorer_cache import SCORERS
 from ..training.metrics.profile import Profile
 from ..training.profiles.drift import Drift, drifts
-from ..training.profiles.stored import categories, edges_in, keys_of, profiled, profiles_in, profiles_of
+from ..training.profiles.stored import categories, edges_in, known_in, profiled, profiles_in, profiles_of
 from ..training.recipe import algorithm_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class DataDrift:
         profiles = self._profiles(scan, reporter)
         if not profiles:
             raise DataError("ML.DATA_DRIFT has nothing to compare: the query returns no rows.")
-        known, edges = keys_of(self._version), edges_in(self._before)
+        known, edges = known_in(self._version), edges_in(self._before)
         found: list[tuple[Any, list[Drift]]] = [
             (value, list(drifts(self._before, profiles_of(profile.tally(), self._columns, edges, known))))
             for value, profile in profiles.items()
@@ -116,7 +116,7 @@ class DataDrift:
     def _profiles(self, scan: Scan, reporter: Reporter) -> dict[Any, Profile]:
         """Return the profile of the rows of each value of BY; of all rows under None without."""
         scorer, algorithm = SCORERS.of(self._version), algorithm_of(self._version.manifest)
-        labels = len(self._columns.labels) if algorithm.measured in ("classes", "numbers") else 0
+        labels = len(self._columns.labels) if algorithm.values else 0
         asked = profiled(self._columns, labels, algorithm.classifier)
         found: dict[Any, Profile] = {}
         done = 0

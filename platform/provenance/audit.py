@@ -11,7 +11,6 @@ import fcntl
 import getpass
 import json
 import os
-import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ import pyarrow as pa
 
 from ...warehouse.durable import storing
 from ..errors import XpsqlError
+from ..quoting import masked
 from .shown import sha256
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 FILE = "audit.jsonl"
 FIRST = "0" * 64
-SECRETS = re.compile(
-    r"""(?P<name>(?:password|passwd|secret|jaas|token|\.pem\b|oauthbearer\.config|credential)[\w.]*[`'"]?\s*(?:=>|=|,)?\s*)"""
-    r"""(?!['"]env:)(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*")""",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Options by which streams, files and catalogs are told secrets, and their values."""
 SCHEMA = pa.schema(
     [
         ("time", pa.timestamp("us", "UTC")),
@@ -81,11 +75,6 @@ def audited(models: Catalog, text: str, model: str | None, note: Callable[[str],
             )
         except (XpsqlError, OSError) as problem:
             note(f"The audit log was not written: {problem}")
-
-
-def masked(text: str) -> str:
-    """Return a statement without the values of options that are secrets, but for the names of environment variables."""
-    return SECRETS.sub(lambda found: f"{found['name']}'***'", text)
 
 
 def served(models: Catalog, model: str | None) -> int | None:

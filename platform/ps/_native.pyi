@@ -453,6 +453,32 @@ def score_sums(
         IndexError: an index leaves the rows, the slots or the batch.
     """
 
+def calibrate(
+    labels: npt.NDArray[np.float32],
+    predictions: npt.NDArray[np.float32],
+    heights: npt.NDArray[np.float32],
+    slopes: npt.NDArray[np.float32],
+    codes: npt.NDArray[np.int32] | None,
+    biases: npt.NDArray[np.float32],
+    limit: float,
+    lowest: float,
+    highest: float,
+    late: bool,
+    bins: npt.NDArray[np.int64] | None,
+    values: npt.NDArray[np.int64] | None,
+) -> npt.NDArray[np.float32]:
+    """Return probabilities, float32[n], after a curve over their log odds, and count them.
+
+    Args:
+        labels, predictions: float32[n].
+        heights, slopes: float32[k], of each of k bins of log odds in [-limit, limit) the line that the curve is there.
+        codes: int32[n], of each example its place in `biases`, which are added to log odds; None: nothing is.
+        lowest, highest: within which predictions are taken to be.
+        late: an example comes with 0, and once more with 1 where that is its label; then that alone is counted.
+        bins, values: int64[3, k] and int64[3, len(biases)], to which rows, labels and predictions in 2^-32 are added, as
+            they came and after the curve.
+    """
+
 class Image:
     """The rows of a version for reading; platform/images/layout.py has the format. Threads may share it."""
 
@@ -477,6 +503,9 @@ class Image:
         Args:
             outs: from which float of a row on, and where to: float32[n or more, floats].
         """
+
+    def has(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+        """Tell which keys have a row: 1, else 0."""
 
     def differing(self, keys: npt.NDArray[np.uint64], first: int, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
         """Tell which rows are others than the image has, without what is over it: 0 the same, 1 another, 2 of a new key.

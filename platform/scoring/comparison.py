@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..engines.base import Engine, Staged
 from ..errors import DataError, StatementError, suggestion
 from ..quoting import quoted
-from . import bootstrap
+from ..training.policies import bootstrap
 from .evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Comparison:
         one, other = self._evaluations(query)
         lowered = {label.lower(): label for label in other.labels}
         self._labels = {label: lowered[label.lower()] for label in one.labels if label.lower() in lowered}
-        if not self._labels or one.measured != other.measured or one.classes is not None:
+        if not self._labels or one.kind != other.kind or one.classes is not None:
             raise StatementError(
                 f"ML.COMPARE needs two models of one label: {said(versions[0], one)}, {said(versions[1], other)}."
             )
@@ -141,7 +141,7 @@ def said(version: Version, evaluation: Evaluation) -> str:
     name = f"{version.manifest.model} v{version.number}"
     if not evaluation.labels:
         return f"{name} predicts none of the query's columns"
-    return f"{name} predicts {', '.join(evaluation.labels)} as {SAID[evaluation.measured]}"
+    return f"{name} predicts {', '.join(evaluation.labels)} as {SAID[evaluation.kind]}"
 
 
 def gathered(evaluation: Evaluation, labels: tuple[str, ...], folder: Path, reporter: Reporter) -> Found:

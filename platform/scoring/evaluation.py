@@ -32,6 +32,7 @@ from .prediction import request_of, scored
 from .rows import rows_of
 
 if TYPE_CHECKING:
+    from ...algorithms.losses import Loss
     from ...warehouse.manifest import Manifest
     from ..progress import Reporter
     from .scorer import Request
@@ -125,6 +126,15 @@ class Evaluation:
         return tuple(self._label)
 
     @property
+    def _loss(self) -> Loss | None:
+        return algorithm_of(self._version.manifest).loss
+
+    @property
+    def kind(self) -> str:
+        """The kind of its labels, without what is predicted of them."""
+        return self.measured.partition(" ")[0]
+
+    @property
     def classifier(self) -> bool:
         """Whether labels are 0 or 1, and predictions probabilities."""
         return algorithm_of(self._version.manifest).classifier
@@ -163,7 +173,7 @@ class Evaluation:
             return numbers[None]
         found = np.stack([floats(rows.column(name)) for name in names])
         for name, values in zip(names, found, strict=True):
-            check(values, name, self.classifier, before)
+            check(values, name, self._loss, before)
         return found
 
     def samples(self, name: str, folder: Path, reporter: Reporter) -> Iterator[Measured]:
@@ -214,12 +224,12 @@ def field_of(manifest: Manifest, schema: pa.Schema) -> str | None:
     return None
 
 
-def check(labels: np.ndarray, name: str, classifier: bool, before: int) -> None:
+def check(labels: np.ndarray, name: str, loss: Loss | None, before: int) -> None:
     """Refuse labels that predictions cannot be measured against."""
-    good = (labels == 0) | (labels == 1) if classifier else np.isfinite(labels)
+    good = np.isfinite(labels) if loss is None else loss.takes(labels)
     if not good.all():
         row = int(np.argmin(good))
-        wanted = "0 or 1" if classifier else "a finite number"
+        wanted = "a finite number" if loss is None else loss.expects
         raise DataError(
             f"LABEL {name} must be {wanted}; row {before + row} of the query has {shown(labels[row])}. Filter such rows out."
         )

@@ -17,11 +17,13 @@ from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..training.compiled import share_work
+from ..training.profiles.intervals import Width, widths_of
 from .rows import rows_of
 from .scorer import Request, Scored, Scorer, predictions_of
 from .scorer_cache import SCORERS
 
 if TYPE_CHECKING:
+    from ...algorithms.base import Algorithm
     from ...warehouse.version import Version
     from ..progress import Reporter
 
@@ -35,21 +37,25 @@ FEW_ROWS = 4096
 class Prediction:
     """A query's columns and predicted_<label>, checked and to be written.
 
+    Args:
+        level: of the intervals that are wanted, too; None: none are.
+
     Attributes:
         schema: the result's columns.
 
     Raises:
         StatementError: the query cannot run, lacks a column of the model or has it as another kind, or has a column with the
-            name of a prediction.
+            name of a prediction; see widths_of.
     """
 
-    def __init__(self, version: Version, engine: Engine, query: str) -> None:
+    def __init__(self, version: Version, engine: Engine, query: str, level: float | None) -> None:
         self._version, self._engine = version, engine
         rows = rows_of(version, engine, query)
         self._query, self._found, self._inputs, self._own = rows.query, rows.found, rows.inputs, rows.schema.names
-        added = predictions_of(version)
-        check_new(added, self._own)
-        self.schema = pa.schema([*rows.schema, *added])
+        self._widths = () if level is None else intervals_of(version, level)
+        self._added = [*predictions_of(version), *bounds_of(version, self._widths)]
+        check_new(self._added, self._own)
+        self.schema = pa.schema([*rows.schema, *self._added])
 
     def write(self, columns: frozenset[str] | None, folder: Path, reporter: Reporter) -> pa.Table | list[Path]:
         """Score the rows.
@@ -66,6 +72,8 @@ class Prediction:
         scan = staged(self._engine, self._query, self._found, folder / "input")
         carried = [name for name in self._own if columns is None or name.lower() in columns]
         request = request_of(self._version, scan, self._inputs, carried)
+        bounds = bounds_of(self._version, self._widths)
+        request = request._replace(widths=self._widths, schema=pa.schema([*request.schema, *bounds]))
         reporter.start(f"ML.PREDICT with {self._version.manifest.model} v{self._version.number}", None)
         try:
             if self._engine.tasks is None or is_small(request):
@@ -80,7 +88,7 @@ class Prediction:
         """Score the rows of a query that cannot be read in place, as they arrive."""
         carried = [name for name in self._own if columns is None or name.lower() in columns]
         names = list(self._inputs)
-        schema = pa.schema([self.schema.field(name) for name in [*carried, *predictions_named(self._version)]])
+        schema = pa.schema([self.schema.field(name) for name in [*carried, *(field.name for field in self._added)]])
         share_work(cores())
         scorer, done = SCORERS.of(self._version), 0
         kept: list[pa.Table] = []
@@ -91,6 +99,7 @@ class Prediction:
             for batch in self._engine.reader(self._query):
                 rows = pa.Table.from_batches([batch])
                 said = scorer.scored(rows.select(list(self._inputs.values())).rename_columns(names))
+                said = said._replace(widths=self._widths)
                 kept.append(pa.Table.from_arrays([*rows.select(carried).columns, *said.columns], schema=schema))
                 done += rows.num_rows
                 reporter.update(done, {})
@@ -108,8 +117,21 @@ def check_new(added: Iterable[pa.Field], own: Iterable[str]) -> None:
         raise StatementError(f"The input already has the column {', '.join(sorted(clash))}; rename it with AS.")
 
 
-def predictions_named(version: Version) -> list[str]:
-    return [field.name for field in predictions_of(version)]
+def intervals_of(version: Version, level: float) -> tuple[Width, ...]:
+    """Return the intervals of a version's labels; see widths_of."""
+
+    def algorithm() -> Algorithm:
+        from ..training.recipe import algorithm_of  # imports JAX
+
+        return algorithm_of(version.manifest)
+
+    return widths_of(version, algorithm, level)
+
+
+def bounds_of(version: Version, widths: Sequence[Width]) -> list[pa.Field]:
+    """Return the columns of the intervals of predictions."""
+    labels = version.manifest.roles.labels[: len(widths)]
+    return [pa.field(f"predicted_{label}_{bound}", pa.float64()) for label in labels for bound in ("low", "high")]
 
 
 def request_of(version: Version, scan: Scan, inputs: Mapping[str, str], carried: Sequence[str]) -> Request:

@@ -31,6 +31,7 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..training.online.outputs import Said
 from ..training.profiles.calibrators import calibrators_of
+from ..training.profiles.intervals import Width
 
 if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk
@@ -52,6 +53,7 @@ class Request(NamedTuple):
         schema: of the result.
         top: how many attributions explain a prediction; None: none are wanted.
         reference: what they are measured from; None: an example without slots, or what a package measures from.
+        widths: of the intervals of predictions; empty: none are wanted.
     """
 
     version: Version
@@ -62,6 +64,7 @@ class Request(NamedTuple):
     schema: pa.Schema
     top: int | None
     reference: MeanScores | None = None
+    widths: tuple[Width, ...] = ()
 
     @property
     def num_labels(self) -> int:
@@ -77,20 +80,28 @@ class Scored(NamedTuple):
             labels.
         classes: the label's classes, where it has some.
         outputs: by name, float32[rows], or float32[rows, k] of a vector.
+        widths: of the intervals of predictions; empty: none are wanted.
     """
 
     rows: pa.Table
     predictions: NDArray[np.float32]
     outputs: Mapping[str, NDArray[np.float32]]
     classes: Classes | None = None
+    widths: tuple[Width, ...] = ()
 
     @property
     def columns(self) -> list[pa.Array]:
         """Predictions and outputs as columns: DOUBLE each, or one of vectors; for classes the likeliest, and a map of all
-        probabilities."""
+        probabilities; then the bounds of intervals."""
         if self.classes is not None:
             return [*self.classes.as_columns(self.predictions), *map(as_column, self.outputs.values())]
-        return [*(pa.array(line.astype(np.float64)) for line in self.predictions.T), *map(as_column, self.outputs.values())]
+        lines = [line.astype(np.float64) for line in self.predictions.T]
+        bounds = [
+            bound
+            for line, width in zip(lines, self.widths, strict=False)
+            for bound in (np.maximum(line - width.half, width.least), line + width.half)
+        ]
+        return [*map(pa.array, lines), *map(as_column, self.outputs.values()), *map(pa.array, bounds)]
 
 
 class Padding(NamedTuple):
@@ -213,7 +224,8 @@ class Scorer(ABC):
 
     def write(self, request: Request, splits: Sequence[Split], path: Path) -> Iterator[int]:
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
-        pieces = ((scored.rows, scored.columns, len(scored.predictions)) for scored in self.score(request, splits))
+        scored = (one._replace(widths=request.widths) for one in self.score(request, splits))
+        pieces = ((one.rows, one.columns, len(one.predictions)) for one in scored)
         return write_rows(pieces, request, path)
 
     def encoded(self, table: pa.Table) -> list[Batch]:

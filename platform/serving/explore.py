@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..decisions.policies import Doubles, Policy, drawn, scores_of
+from ..training.policies.policies import Doubles, Policy, drawn, scores_of
 from .loaded import Loaded
 from .refusal import RequestError
 

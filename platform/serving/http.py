@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ..decisions.policies import Policy
 from ..errors import DataError, ModelError
+from ..training.policies.policies import Policy
 from . import arrow_stream, instances, tensors
 from .explore import Choice, chosen
 from .framing import has_body
@@ -141,7 +141,8 @@ class Service:
             return json_response(200, {"models": listed})
         if path == "/metrics":
             text = self._requests.text(self._served.all(), self._served.failures, self._served.failing)
-            return Response(200, {"content-type": METRICS}, text.encode())
+            drift = [] if self._log is None else [f"{line}\n" for line in self._log.drift.lines()]
+            return Response(200, {"content-type": METRICS}, "".join([text, *drift]).encode())
         raise RequestError(
             404, "There is nothing here. Try /v1/models, /v1/models/<model>:predict, /v2/models/<model> or /metrics."
         )

@@ -15,9 +15,11 @@ from ..input.batches import Batch, Ladders
 from ..input.columns import Columns, columns_from
 from ..ps._native import RowScorer
 from ..ps.compiled.ladder import LOWEST, Ladder, rung
+from ..scoring.prediction import bounds_of, intervals_of
 from ..scoring.scorer import Padding, Scored, Shape, SumsScorer, predictions_of
 from ..scoring.scorer_cache import scorer_of
 from ..training.clauses.transform import TRANSFORM
+from ..training.profiles.stored import profiled, profiles_in
 from .arrow_stream import StreamReader
 from .inputs import Input
 from .rows import RowBatches, described_columns, row_scorer
@@ -107,19 +109,21 @@ class Loaded:
     Args:
         version: its files are needed while it is made, not after.
         weights: its rows.
+        level: of the intervals of its predictions; None: they have none.
 
     Attributes:
         model, number, training: which version it is.
         inputs: the columns that requests have; streams: reads them from streams of Arrow.
         features: makes the columns that are scored of a table of them.
-        outputs: the columns of its predictions; probabilities: predictions are some.
+        predictions: the columns of its predictions; probabilities: they are some; outputs: they, and bounds of intervals.
+        profiles: of the rows that it learned; None where it keeps none. profiled: what is profiled of others to compare.
         created: when its training began, where the manifest has it; since: when it was loaded.
 
     Raises:
         ModelError, StatementError: its parts or files cannot be used.
     """
 
-    def __init__(self, version: Version, weights: ImageWeights) -> None:
+    def __init__(self, version: Version, weights: ImageWeights, level: float | None = None) -> None:
         manifest = version.manifest
         self.model, self.number, self.training = manifest.model, version.number, manifest.training
         self.columns = columns_from(manifest)
@@ -128,9 +132,12 @@ class Loaded:
         self.inputs = inputs_of(features, transform)
         self.features = features_of(features, self.inputs, transform)
         self.streams = StreamReader(self.inputs)
-        self.outputs = tuple(predictions_of(version))
+        self._widths = () if level is None else intervals_of(version, level)
+        self.predictions = tuple(predictions_of(version))
+        self.outputs = (*self.predictions, *bounds_of(version, self._widths))
         self.created = manifest.finished or manifest.created
         self.weights = weights
+        self.profiles = profiles_in(version) or None
         sizes = sizes_of(self.columns)
         self._scorer = scorer = scorer_of(version, weights.pull, sizes)
         self._rows: RowScorer | None = None
@@ -154,6 +161,8 @@ class Loaded:
                 self._batches = RowBatches(described, self.columns, sizes, scorer.logarithmic)
             for shape in programs_of(self.columns, scorer.shares) if scorer.compiles else ():
                 scorer.compile(row, shape)
+        numbers = not self.columns.labels or self.columns.classes is not None
+        self.profiled = profiled(self.columns, 0 if numbers else len(self.columns.labels), self.probabilities)
         self.since = datetime.now(UTC)
 
     def predict(self, table: pa.Table) -> dict[str, pa.Array]:
@@ -167,6 +176,10 @@ class Loaded:
             ModelError: a file of the version was cut off meanwhile; so of the other ways to predict.
         """
         return self._named(self._scorer.scored(self.features(table)))
+
+    def encoded(self, table: pa.Table) -> list[Batch]:
+        """Return the rows of a table of `inputs` as batches."""
+        return self._scorer.encoded(self.features(table))
 
     def predict_objects(self, rows: list[dict[str, Any]], context: dict[str, Any] | None) -> dict[str, pa.Array] | None:
         """Return the predictions of rows of JSON; None where a table has to be made of them, to be scored or refused.
@@ -202,9 +215,10 @@ class Loaded:
     def _shaped(self, predictions: NDArray[np.float32] | None) -> dict[str, pa.Array] | None:
         if predictions is None:
             return None
-        restored = self._scorer.scales.restored(predictions.reshape(-1, len(self.outputs)))
+        restored = self._scorer.scales.restored(predictions.reshape(-1, len(self.predictions)))
         return self._named(Scored(NO_ROWS, restored, {}, self.columns.classes))
 
     def _named(self, scored: Scored) -> dict[str, pa.Array]:
         self.weights.check()
-        return dict(zip((field.name for field in self.outputs), scored.columns, strict=True))
+        columns = scored._replace(widths=self._widths).columns
+        return dict(zip((field.name for field in self.outputs), columns, strict=True))

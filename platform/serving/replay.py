@@ -104,9 +104,8 @@ class Replay:
 
     def _compared(self, rows: pa.Table, scorer: Scorer) -> pa.Table:
         features = rows.select(list(self._inputs.values())).rename_columns(list(self._inputs))
-        names = [field.name for field in predictions_of(self._version)]
         kind = self.schema.field(SERVED).type
-        offline = prediction_of(dict(zip(names, scorer.scored(features).columns, strict=True)))
+        offline = prediction_of(scorer.scored(features).columns)
         served = plain(rows.column(self._logged[0])).combine_chunks().cast(kind)
         logged = plain(rows.column(self._logged[1])).combine_chunks().cast(KEYS)
         added = [served, offline, distance(served, offline), *differences(logged, keys_of(features, self._columns))]

@@ -20,6 +20,7 @@ from ..engines.repeats import expanded
 from ..spark_types import TIMESTAMP
 from .explore import Choice
 from .keys import keys_of
+from .live_drift import LiveDrift
 from .loaded import Loaded
 
 AT, KEYS_COLUMN, PREDICTION, LATENCY = "served_at", "served_keys", "served_prediction", "served_latency_seconds"
@@ -57,6 +58,9 @@ class RequestLog:
         fraction: of the requests, drawn at random, in [0, 1].
         report: called with each problem, a line of text.
         explores: the service does.
+
+    Attributes:
+        drift: of the rows that are logged.
     """
 
     def __init__(self, folder: Path, fraction: float, report: Callable[[str], None], explores: bool = False) -> None:
@@ -65,6 +69,7 @@ class RequestLog:
         self._kept: dict[Loaded, list[pa.Table]] = {}
         self._rows = self._bytes = 0
         self._since = time.monotonic()
+        self.drift = LiveDrift()
         self._draw = random.Random()
         self.left_out = self._told = 0
         self._thread = threading.Thread(target=self._run, name="xpsql serve: log", daemon=True)
@@ -150,11 +155,24 @@ class RequestLog:
             self._report(f"{self.left_out - self._told:,} requests were not logged: they came faster than the log takes them.")
             self._told = self.left_out
         for loaded, tables in self._kept.items():
+            self._watch(loaded, tables)
             try:
                 write(self._folder / f"{MODEL}={loaded.model}" / f"{VERSION}={loaded.number}", tables)
             except (OSError, pa.ArrowException) as error:
                 self._report(f"Requests for {loaded.model} were not logged in {self._folder}: {error}")
         self._kept, self._rows, self._bytes, self._since = {}, 0, 0, time.monotonic()
+
+    def _watch(self, loaded: Loaded, tables: list[pa.Table]) -> None:
+        """Fold rows into the drift of their version; what goes wrong there keeps none from the log."""
+        try:
+            rows = pa.concat_tables(tables)
+            said = rows[PREDICTION].combine_chunks()
+            width = 1 if rows.num_rows == 0 or not pa.types.is_list(said.type) else len(said[0])
+            values = said.flatten() if pa.types.is_list(said.type) else said
+            predictions = values.to_numpy(zero_copy_only=False).astype(np.float32).reshape(-1, width).T
+            self.drift.add(loaded, rows.select([column.name for column in loaded.inputs]), predictions)
+        except Exception as error:
+            self._report(f"The drift of {loaded.model} v{loaded.number} is not known: {type(error).__name__}: {error}")
 
 
 def rows_of(entries: Sequence[Entry], explores: bool) -> pa.Table:
@@ -181,7 +199,7 @@ def served_columns(entry: Entry, count: int, explores: bool) -> dict[str, pa.Arr
     """Return what the log says of a request of so many rows, beside keys."""
     return {
         AT: pa.repeat(pa.scalar(entry.at, TIMESTAMP), count),
-        PREDICTION: prediction_of(entry.predictions),
+        PREDICTION: prediction_of([entry.predictions[field.name] for field in entry.loaded.predictions]),
         LATENCY: pa.repeat(pa.scalar(entry.latency_seconds), count),
         **(choice_of(entry.choice, count) if explores else {}),
     }
@@ -208,9 +226,8 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
 
 
-def prediction_of(predictions: dict[str, pa.Array]) -> pa.Array:
+def prediction_of(columns: list[pa.Array]) -> pa.Array:
     """Return predictions as one column: DOUBLE, or an array of them where a row has several."""
-    columns = list(predictions.values())
     if pa.types.is_map(columns[-1].type):  # of classes, in their order
         offsets = columns[-1].offsets
         return pa.ListArray.from_arrays(offsets, columns[-1].items)

@@ -52,6 +52,7 @@ class Served:
         half: rows are of 16 bits a float.
         apart: rows of later versions are made ready by a process of its own; see weights_apart.
         vouched: is asked of each version before it is loaded, and raises a ModelError for one that must not be served.
+        level: of the intervals of predictions; None: they have none.
 
     Raises:
         ModelError, StatementError: a version is absent or cannot be loaded.
@@ -66,8 +67,9 @@ class Served:
         half: bool = False,
         apart: bool = False,
         vouched: Callable[[Version], object] = bool,
+        level: float | None = None,
     ) -> None:
-        self._vouched = vouched
+        self._vouched, self._level = vouched, level
         self._models, self._number, self._report, self._half, self._apart = models, number, report, half, apart
         self._stopping, self._old = threading.Event(), list[Loaded]()
         self._looked: dict[Loaded, int] = {}
@@ -165,7 +167,7 @@ class Served:
     def _load(self, name: str, weights: Callable[[Version], ImageWeights]) -> Loaded:
         with self._models.reading(name, self._number) as version, loading(f"The model {name}"):
             self._vouched(version)
-            return Loaded(version, weights(version))
+            return Loaded(version, weights(version), self._level)
 
     def _weights(self, bases: Sequence[MappedRows], version: Version) -> ImageWeights:
         if self._apart:

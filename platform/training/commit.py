@@ -21,17 +21,16 @@ from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.release import RELEASE
 from .metrics.fields import of_segments
-from .metrics.gate import DRIFT_MAX, NEW_SHARE, NULL_SHARE, OF_SLOT, judged
+from .metrics.gate import DRIFT_MAX, GAINS, NULL_SHARE, OF_SLOT, judged
 from .metrics.labels import flat, key
 from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
 from .metrics.windows import by_value
 from .monitor import Monitor
-from .observations import keep_profile, kept_of, note_of, profiles_made
+from .observations import drift_served, keep_profile, kept_of, note_of, profiles_made
 from .plan import ALL, HELD_OUT
+from .policies.gains import too_few
 from .prepared import Prepared
-from .profiles.drift import drifts, named
-from .profiles.stored import Profiles, profiles_in
 from .provenance.sources import stream_source
 from .row_files.rows import dense_entries
 from .row_files.saved import SavedShards
@@ -80,6 +79,9 @@ def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Model
     failing = release.failing(known, previous)
     if failing and evaluate is not None and not evaluation.get("examples"):
         failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
+    kept = monitor.validations.kept
+    if failing and kept is not None and kept.gain is not None and kept.gain.gain is None:
+        failing += f"; {too_few(kept.gain)}"
     return failing and f"RELEASE WHEN {release.text} is false, {failing}."
 
 
@@ -112,7 +114,7 @@ def conclude(
             monitor.note(note)
     examples = monitor.passes.examples if kept is None else kept.examples
     segment, calibrate = prepared.segment, plan.clause(CALIBRATE)
-    calibrators = kept_of(monitors_of(monitor, rest)[0].observed, columns.labels, draft)
+    calibrators = kept_of(monitors_of(monitor, rest)[0].observed, columns.labels, prepared.parent, draft)
     if calibrate is not None and (less := note_of(calibrators, calibrate.method)) is not None:
         monitor.note(less)
     keep_profile(profiles_made(columns, prepared.parent, monitors_of(monitor, rest)[0].observed), draft)
@@ -155,7 +157,10 @@ def metrics_of(monitor: Monitor) -> dict[str, float | None]:
 def validation_of(monitor: Monitor) -> dict[str, float | None]:
     """Return the metrics of the rows held out, before they were learned."""
     kept = monitor.validations.kept
-    return {} if kept is None else flat(monitor.validations.by_label(kept))
+    if kept is None:
+        return {}
+    gain = {} if kept.gain is None else {name: getattr(kept.gain, name) for name in GAINS}
+    return {**flat(monitor.validations.by_label(kept)), **gain}
 
 
 def told_of(rest: LearnedRest | None) -> str | None:
@@ -266,12 +271,6 @@ def metrics_served(models: Models, name: str) -> dict[str, float | None] | None:
         if manifest is None
         else judged({**manifest.metrics, **manifest.evaluation}, manifest.validation, manifest.roles.labels)
     )
-
-
-def drift_served(models: Models, name: str, made: Profiles) -> dict[str, float | None]:
-    """Return how far the rows that were learned are from those of the served version, as conditions name it."""
-    found = [drift for one in models.present(name) if one.served for drift in drifts(profiles_in(one), made)]
-    return named(found) | {f"{NEW_SHARE}({slot.lower()})": one.new_share for slot, one in made.items()}
 
 
 def monitors_of(monitor: Monitor, rest: LearnedRest | None) -> list[Monitor]:

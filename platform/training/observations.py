@@ -15,14 +15,19 @@ from ...warehouse.calibration import CALIBRATION, read_table, write_table
 from ...warehouse.entries import CalibratorEntry
 from .clauses.calibrate import CALIBRATE, Calibrate
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
+from .metrics.gate import NEW_SHARE
 from .metrics.observed import Observations, Observed
 from .metrics.profile import EVERY, Profiled
 from .profiles.calibrators import line_of, shift_of
-from .profiles.stored import Profiles, edges_in, keys_of, profiled, profiles_in, profiles_of
+from .profiles.drift import drifts, named
+from .profiles.intervals import residuals_of
+from .profiles.intervals import table_of as table_of_residuals
+from .profiles.stored import Profiles, edges_in, known_in, profiled, profiles_in, profiles_of
 from .profiles.stored import table_of as profile_table
 
 if TYPE_CHECKING:
     from ...warehouse.draft import Draft
+    from ...warehouse.models import Models
     from ...warehouse.version import Version
     from ..input.columns import Columns
 
@@ -50,14 +55,15 @@ def asked_of(
     before = tuple(itertools.accumulate(batches, initial=0))[:-1]
     calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)
     profile, every = profiled_of(algorithm, columns, negatives_kept), max(1, min(EVERY, rows // SAMPLED_ROWS))
-    return Observations(calibration, before, profile, every)
+    numbers = algorithm.learns.serves and algorithm.measured.startswith("numbers")
+    return Observations(calibration, before, profile, every, len(columns.labels) if numbers else 0)
 
 
 def profiled_of(algorithm: Algorithm, columns: Columns, negatives_kept: float | None) -> Profiled | None:
     """Return what is profiled of rows; None where nothing is learned batch by batch."""
     if not algorithm.learns.serves:
         return None
-    labels = len(columns.labels) if algorithm.measured in ("classes", "numbers") else 0
+    labels = len(columns.labels) if algorithm.values else 0
     return profiled(columns, labels, algorithm.measured == "classes", shift_of(negatives_kept))
 
 
@@ -90,9 +96,14 @@ def tally_of(version: Version, columns: Columns, by: tuple[str, ...]) -> OctaveT
     return OctaveTally(-1, bins, keys, values).halved()
 
 
-def kept_of(observed: Observed, labels: tuple[str, ...], draft: Draft) -> tuple[CalibratorEntry, ...]:
-    """Write what a version's calibrators were fitted from, and their biases, and return their curves; none where none are."""
+def kept_of(observed: Observed, labels: tuple[str, ...], parent: Version | None, draft: Draft) -> tuple[CalibratorEntry, ...]:
+    """Write what a version's calibrators were fitted from, and their biases, or its residuals, and return the curves; none
+    where there are none."""
     if observed.calibrating is None:
+        if observed.residuals is not None:
+            before = None if parent is None or parent.manifest.roles.labels != labels else residuals_of(parent)
+            known = observed.residuals.known(None if before is None else before.halved())
+            write_table(draft.calibration, table_of_residuals(known))
         return ()
     known, fitted = observed.calibrating.fitted()
     write_table(draft.calibration, table_of(known, fitted))
@@ -107,7 +118,7 @@ def profiles_made(columns: Columns, parent: Version | None, observed: Observed) 
     if observed.profile is None:
         return {}
     edges = {} if parent is None else edges_in(profiles_in(parent))
-    return profiles_of(observed.profile.tally(), columns, edges, None if parent is None else keys_of(parent))
+    return profiles_of(observed.profile.tally(), columns, edges, None if parent is None else known_in(parent))
 
 
 def keep_profile(profiles: Profiles, draft: Draft) -> None:
@@ -142,3 +153,9 @@ def note_of(entries: tuple[CalibratorEntry, ...], method: str) -> str | None:
         f"{CALIBRATE} fitted a straight line in log odds for {', '.join(less)}, or nothing: a curve takes 1,000 examples of "
         "either label in the second half of the first pass."
     )
+
+
+def drift_served(models: Models, name: str, made: Profiles) -> dict[str, float | None]:
+    """Return how far the rows that were learned are from those of the served version, as conditions name it."""
+    found = [drift for one in models.present(name) if one.served for drift in drifts(profiles_in(one), made)]
+    return named(found) | {f"{NEW_SHARE}({slot.lower()})": one.new_share for slot, one in made.items()}

@@ -140,10 +140,10 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
     recipe = recipe_of(plan, columns)
     algorithm = recipe.algorithm
     check_release(plan, algorithm, [slot.name for slot in columns.slots])
-    if parent is not None and algorithm.standardised != columns_from(parent).standardised:
+    if parent is not None and other_unit(algorithm, parent):
         raise StatementError(
             f"Version {parent.version} of {plan.model} learned its labels in another unit than {plan.algorithm.name} does now: "
-            "as they are, or in standard deviations from their mean. TRAIN OR REPLACE it."
+            "as they are, in standard deviations from their mean, or as logarithms. TRAIN OR REPLACE it."
         )
     return recipe, dataclasses.replace(
         columns,
@@ -154,6 +154,13 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         tree=algorithm.tree is not None,
         pairs=any(pairs.beside for pairs in pairs_of(algorithm.learns)),
     )
+
+
+def other_unit(algorithm: Algorithm, parent: Manifest) -> bool:
+    """Return whether a version's scores say what labels are in another unit."""
+    counts = algorithm.loss is not None and algorithm.loss.counts
+    before = options_in(parent).get("loss") == "poisson"
+    return algorithm.standardised != columns_from(parent).standardised or counts != before
 
 
 def used_operators(plan: Plan) -> list[Operator]:

@@ -18,8 +18,9 @@ from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.publish import PUBLISH
 from .clauses.release import RELEASE
+from .clauses.validate import VALIDATE
 from .metrics import METRICS, metrics_for
-from .metrics.gate import DRIFT_MAX, OF_FIELD, OF_SLOT, RAW, VALIDATION, Node
+from .metrics.gate import DRIFT_MAX, GAINS, OF_FIELD, OF_SLOT, RAW, VALIDATION, Node
 from .metrics.metrics import Targets
 from .plan import BASE_RATE, COOLDOWN, SYNC, TARGET, Plan
 
@@ -75,6 +76,9 @@ def check_base_rate(plan: Plan, algorithm: Algorithm) -> None:
         )
         message = f"{BASE_RATE} = {given:g} has no effect: {begins}."
         raise StatementError(message, subject=BASE_RATE)
+    if algorithm.loss is not None and algorithm.loss.counts and given <= 0:
+        message = f"{BASE_RATE} = {given:g} must be above 0, the mean of labels of at least 0."
+        raise StatementError(message, subject=BASE_RATE)
     if algorithm.classifier and not 0 < given < 1:
         message = f"{BASE_RATE} = {given:g} must be between 0 and 1, the part of labels that are 1."
         raise StatementError(message, subject=BASE_RATE)
@@ -90,6 +94,22 @@ def check_profiled(leaf: Node, algorithm: Algorithm, slots: Sequence[str]) -> No
         raise StatementError(message, subject=RELEASE.subject)
 
 
+def check_gain(plan: Plan, algorithm: Algorithm, leaf: Node) -> None:
+    """Refuse a gain where no rows are decisions, or predictions cannot choose."""
+    validate = plan.clause(VALIDATE)
+    if leaf.kind == "metric" and (validate is None or validate.query is None):
+        message = (
+            f"{RELEASE} WHEN names {leaf.name}, what the model would earn on requests that a service decided. Give them: "
+            f"{VALIDATE} ON (query), a row for each candidate."
+        )
+        raise StatementError(message, subject=RELEASE.subject)
+    if not algorithm.values:
+        message = (
+            f"{RELEASE} WHEN names {leaf.name}, which needs labels of 0 and 1, or numbers; {plan.algorithm.name} has none."
+        )
+        raise StatementError(message, subject=RELEASE.subject)
+
+
 def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> None:
     """Refuse a release condition that names a metric which is never known: no training could meet it."""
     release, columns = plan.clause(RELEASE), plan.clause(LABEL).columns
@@ -100,6 +120,8 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
     for leaf in leaves:
         if leaf.value in (*OF_SLOT, DRIFT_MAX):
             check_profiled(leaf, algorithm, slots)
+        elif str(leaf.value).removeprefix(VALIDATION) in GAINS:
+            check_gain(plan, algorithm, leaf)
         elif leaf.value in OF_FIELD:
             if str(leaf.label).lower() != by.lower() or not algorithm.classifier:
                 message = (
@@ -123,7 +145,7 @@ def check_release(plan: Plan, algorithm: Algorithm, slots: Sequence[str]) -> Non
     with_groups = {metric.name for metric in metrics_for(targets.traits | {"groups"})}
     never = list(dict.fromkeys(metric.name for metric in lacking if metric.name not in with_groups))
     if never:
-        by = BY_KIND[algorithm.measured]
+        by = BY_KIND[algorithm.measured.partition(" ")[0]]
         raise StatementError(
             f"{RELEASE} WHEN names {', '.join(never)}, which {plan.algorithm.name} does not measure here. Judge it by {by}.",
             subject=RELEASE.subject,

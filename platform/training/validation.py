@@ -24,10 +24,12 @@ from ..ps.compiled.ladder import Ladder
 from ..ps.messages import BatchId, Keys, Pulled
 from ..ps.pieces import joined
 from .beam_recall import BeamRecall
+from .clauses.release import RELEASE
 from .clauses.validate import VALIDATE
 from .metrics.metrics import LabelMetrics, Tally
-from .metrics.validations import Validated, Validations
+from .metrics.validations import GainOnLog, Validated, Validations
 from .online.step import inputs_of, loss_step, score_step
+from .policies.gains import Gains
 from .row_files.saved import KeptPass, SavedShards
 
 if TYPE_CHECKING:
@@ -50,11 +52,16 @@ class Validator:
         prepared: the training.
 
     Attributes:
-        seen: of each split the labels and predictions that were measured last, where the plan says where they go.
+        seen: of each split the labels and predictions that were measured last, where somebody asks for them.
+        gain: what the model would earn on the rows that were measured last, where the release gate names it.
     """
 
+    gain: GainOnLog | None = None
+
     def __init__(self, prepared: Prepared, rows: ValidationRows) -> None:
-        self.seen: dict[int, list[tuple[Floats, Floats]]] | None = None if prepared.trial.judging is None else {}
+        gains = gains_of(prepared, rows)
+        self.seen: dict[int, list[tuple[Floats, Floats]]] | None = None if prepared.trial.judging is gains is None else {}
+        self._gains = gains
         self._columns, self._rows, self._encoder = prepared.columns, rows, prepared.encoder
         self._algorithm, self._tree, self._pieces = prepared.recipe.algorithm, prepared.tree, prepared.recipe.dense.cut
         self._num_labels = len(prepared.columns.labels) if self._algorithm.standardised else 0
@@ -86,7 +93,14 @@ class Validator:
         found = functools.reduce(merge, parts, metrics()).tallies()
         if not any(tally.examples for tally in found):
             raise DataError(f"{VALIDATE} has no rows to score: the query leaves none of those held out. Choose another share.")
+        if self._gains is not None:
+            self.gain = self._gains.gain(self._predictions()[0].astype(np.float64))
         return found
+
+    def _predictions(self) -> Floats:
+        """Return what was predicted last, float32[labels, n], in order of the rows."""
+        assert self.seen is not None
+        return np.concatenate([part for number in sorted(self.seen) for _, part in self.seen[number]], axis=1)
 
     def _score(self, number: int, metrics: LabelMetrics, pull: Pull, reached: BeamRecall | None) -> None:
         """Score a split."""
@@ -115,8 +129,8 @@ class Validator:
     def write(self, path: Path) -> None:
         """Write the labels and predictions that were measured last, in order of the rows."""
         assert self.seen is not None
-        parts = [part for number in sorted(self.seen) for part in self.seen[number]]
-        labels, predictions = (np.concatenate(of, axis=1) for of in zip(*parts, strict=True))
+        labels = np.concatenate([part for number in sorted(self.seen) for part, _ in self.seen[number]], axis=1)
+        predictions = self._predictions()
         with path.open("wb") as file:
             np.savez(file, labels=labels, predictions=predictions, measured=self._algorithm.measured)
 
@@ -134,6 +148,14 @@ class Validator:
             size = BATCH_ROWS if self._algorithm.tree is None else SEARCHED_ROWS
             return self._encoder.batches(self._encoder.chunk(table, where), size, first, ladders, 0)
         return batches(self._encoder.measured(table, where), BATCH_ROWS, first, ladders)
+
+
+def gains_of(prepared: Prepared, rows: ValidationRows) -> Gains | None:
+    """Return what tells what the model would earn on the rows, where the release gate names that."""
+    release, algorithm = prepared.plan.clause(RELEASE), prepared.recipe.algorithm
+    if release is None or not release.names_gain:
+        return None
+    return Gains(rows.scan, rows.splits, prepared.columns.labels[0], algorithm.classifier, chunk_rows(BATCH_ROWS))
 
 
 def keep_pass(
@@ -209,7 +231,7 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
                 continue
             return None
         tallies = validator.measure(lambda: LabelMetrics(targets), passes.pulls())
-        found = Validated(number, monitor.passes.examples, tallies)
+        found = Validated(number, monitor.passes.examples, tallies, validator.gain)
         if over:
             monitor.validated(found)
         if prepared.trial.judging is not None and (not over or not validations.keeps or validations.gained):

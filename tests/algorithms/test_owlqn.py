@@ -11,7 +11,8 @@ import pytest
 import scipy.optimize
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
-from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.linear_model import Lasso, LogisticRegression, PoissonRegressor, QuantileRegressor
+from sklearn.metrics import mean_pinball_loss
 
 import xpsql
 from tests.sparks import needs_spark_4
@@ -87,6 +88,28 @@ def test_with_squared_loss_it_finds_the_lasso_in_the_labels_unit(session: xpsql.
     (row,) = session.sql("SELECT rmse, examples FROM ML.EVALUATE(MODEL m)").arrow().to_pylist()
     assert row["rmse"] == pytest.approx(np.std(peer.predict(log.matrix) - scaled) * log.prices.std(), rel=1e-2)
     assert row["examples"] == ROWS
+
+
+def test_with_poisson_loss_it_finds_the_weights_of_scikit_learn(session: xpsql.Session, log: Log) -> None:
+    label = "CAST(floor(price / 100) AS BIGINT) AS label, * EXCEPT (label, price)"
+    weights, intercept = learned(session, log, "owlqn (loss = 'poisson', l2 = 2, tolerance = 1e-10, iterations = 1000)", label)
+    peer = PoissonRegressor(alpha=2 / ROWS, tol=1e-10, max_iter=10_000).fit(log.matrix, np.floor(log.prices / 100))
+    np.testing.assert_allclose(weights, peer.coef_, atol=1e-3)
+    assert intercept == pytest.approx(peer.intercept_, abs=1e-3)
+
+
+@pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
+def test_with_the_loss_of_a_quantile_it_comes_near_the_optimum_of_scikit_learn(
+    session: xpsql.Session, log: Log, at: float
+) -> None:
+    price = "price AS label, * EXCEPT (label, price)"
+    learned(session, log, f"owlqn (loss = 'quantile', at = {at}, l2 = 0, tolerance = 1e-9, iterations = 1000)", price)
+    query = f"SELECT price AS label, * EXCEPT (label, price) FROM parquet.`{log.path}`"
+    (found,) = session.sql(f"SELECT pinball, coverage FROM ML.EVALUATE(MODEL m, ({query}))").arrow().to_pylist()
+    peer = QuantileRegressor(quantile=at, alpha=0, solver="highs").fit(log.matrix, log.prices)
+    best = mean_pinball_loss(log.prices, peer.predict(log.matrix), alpha=at)
+    assert found["pinball"] == pytest.approx(best, rel=2e-3)
+    assert found["coverage"] == pytest.approx(at, abs=0.02)
 
 
 def test_metrics_and_statistics_are_those_of_the_data(session: xpsql.Session, log: Log) -> None:

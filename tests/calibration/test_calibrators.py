@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from xpsql.algorithms.calibration import (
     BINS,
+    HIGHEST,
     IDENTITY,
     ISOTONIC,
     LEAST_SLOPE,
+    LIMIT,
+    LOWEST,
     PLATT,
     Bins,
     Calibrator,
+    RisingCurve,
     ValueSums,
     biases_of,
     curve_of,
@@ -23,7 +27,8 @@ from xpsql.algorithms.calibration import (
     pooled,
     sigmoid,
 )
-from xpsql.platform.training.metrics.calibrate import UNIT, Calibrating, Calibration, Octave, OctaveTally, SeenRows
+from xpsql.platform.ps._native import calibrate
+from xpsql.platform.training.metrics.calibrate import UNIT, Calibrating, Calibration, Fitted, Octave, OctaveTally, SeenRows
 from xpsql.platform.training.metrics.ranking import ece_of
 
 sklearn = pytest.importorskip("sklearn")
@@ -148,12 +153,47 @@ def test_tallies_add_up_in_any_order(parts: list[tuple[int, int]], random: objec
 
 
 def test_an_example_whose_label_comes_late_counts_once() -> None:
-    octave = Octave(0, 1, late=True)
-    labels, predictions = np.array([[0, 0, 1]], np.float32), np.array([[0.2, 0.4, 0.3]], np.float32)
-    place, keys = np.array([[5, 6, 7]], np.int16), np.array([8, 9, 8], np.uint64)
-    octave.see(SeenRows(0, labels, predictions, place, np.zeros((1, 3), np.float32), keys))
+    labels, predictions = np.array([0, 0, 1], np.float32), np.array([0.2, 0.4, 0.3], np.float32)
+    codes, biases = np.array([0, 1, 0], np.int32), np.zeros(2, np.float32)
+    bins, values = np.zeros((3, BINS), np.int64), np.zeros((3, 2), np.int64)
+    lines = Fitted().lines
+    calibrate(labels, predictions, *lines, codes, biases, LIMIT, LOWEST, HIGHEST, True, bins, values)
+    assert bins[:2].sum(axis=1).tolist() == [2, 1]  # the third is the first once more, clicked
+    assert bins[2].sum() / UNIT == pytest.approx(0.6)
+    assert values[:2].tolist() == [[1, 1], [1, 0]]
+
+
+def test_a_curve_and_biases_and_tallies_are_those_of_numpy() -> None:
+    random = np.random.default_rng(0)
+    n, k = 5000, 7
+    scores = random.normal(-2, 3, n)
+    predictions, labels = sigmoid(scores).astype(np.float32), (random.random(n) < sigmoid(scores)).astype(np.float32)
+    codes, biases = random.integers(0, k, n).astype(np.int32), random.normal(size=k).astype(np.float32)
+    curve = RisingCurve(np.array([-3.0, 0.0, 2.0]), np.array([-2.5, 0.1, 1.0]), 0.5, "isotonic")
+    bins, values = np.zeros((3, BINS), np.int64), np.zeros((3, k), np.int64)
+    shown = calibrate(labels, predictions, *Fitted(curve).lines, codes, biases, LIMIT, LOWEST, HIGHEST, False, bins, values)
+    odds = np.log(predictions.astype(float)) - np.log1p(-predictions.astype(float))
+    np.testing.assert_allclose(shown, sigmoid(curve.of(odds) + biases[codes]), atol=2e-3)  # a knot lies within its bin
+    place = np.clip(odds * (BINS / 2 / LIMIT) + BINS / 2, 0, BINS - 1).astype(int)
+    assert np.abs(np.bincount(place, minlength=BINS) - bins[0]).sum() <= 6  # of scores at an edge
+    assert bins[:2].sum(axis=1).tolist() == [n, int(labels.sum())]
+    assert bins[2].sum() == np.rint(predictions.astype(float) * UNIT).sum()
+    assert values[0].tolist() == np.bincount(codes, minlength=k).tolist()
+    assert values[1].tolist() == np.bincount(codes, labels, k).tolist()
+    np.testing.assert_allclose(values[2] / UNIT, np.bincount(codes, sigmoid(curve.of(odds)), k), rtol=1e-4)
+    for wrong in (codes + k, codes - 1):
+        with pytest.raises(ValueError, match="codes must lie within biases"):
+            calibrate(labels, predictions, *Fitted(curve).lines, wrong, biases, LIMIT, LOWEST, HIGHEST, False, None, None)
+
+
+def test_values_of_many_batches_add_up_by_key() -> None:
+    random, octave, wanted = np.random.default_rng(1), Octave(2, 1), dict[int, int]()
+    for _ in range(400):
+        keys = random.choice(2000, 300, replace=False).astype(np.uint64)
+        counts = random.integers(0, 1 << 40, (1, 3, 300))
+        octave.add(SeenRows(2, np.ones((1, 3, BINS), np.int64), keys, counts))
+        for key, count in zip(keys.tolist(), counts[0, 2].tolist(), strict=True):
+            wanted[key] = wanted.get(key, 0) + count
     tally = octave.tally()
-    assert tally.bins[0, :2].sum(axis=1).tolist() == [2, 1]  # the third is the first once more, clicked
-    assert tally.bins[0, 2].sum() / UNIT == pytest.approx(0.6)
-    assert tally.keys.tolist() == [8, 9]
-    assert tally.values[0, :2].tolist() == [[1, 1], [1, 0]]
+    assert dict(zip(tally.keys.tolist(), tally.values[0, 2].tolist(), strict=True)) == wanted
+    assert (tally.bins == 400).all()

@@ -58,6 +58,13 @@ def test_statements_are_remembered(session: Session, tmp_path: Path) -> None:
     assert "+SELECT 41 AS x;" in (tmp_path / "state" / "xpsql" / "history").read_text(encoding="utf-8")
 
 
+def test_statements_are_remembered_for_their_user_alone_and_without_secrets(session: Session, tmp_path: Path) -> None:
+    typed(session, "SELECT 'x' AS password, 'sword' AS y;\rSET a.password = 'fish';\r" + CTRL_D)
+    history = tmp_path / "state" / "xpsql" / "history"
+    assert "+SET a.password = '***';" in history.read_text(encoding="utf-8")
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
 def test_the_shell_runs_where_nothing_can_be_remembered(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

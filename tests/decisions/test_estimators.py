@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.decisions.golden import CLIP, REQUESTS, TAU, log
-from xpsql.platform.decisions.estimators import ESTIMATORS, Decided, effective_rows, estimates
+from xpsql.platform.training.policies.estimators import ESTIMATORS, Decided, effective_rows, estimates
 
 GOLDEN = {
     "ips": 0.32214302545579643,

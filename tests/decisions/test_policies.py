@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpsql.platform.decisions.policies import Policy, drawn, scores_of
 from xpsql.platform.errors import StatementError
+from xpsql.platform.training.policies.policies import Policy, drawn, scores_of
 
 
 def probabilities(text: str, *requests: list[float]) -> list[list[float]]:

@@ -30,6 +30,9 @@ MORE = {
     "seen": f"din (target = (user), history = (tags), length = 3, dim = 2, hidden = (4), attention = (4)) LABEL label {PICS} "
     "WITH (share = (tags AS user), vectors = (user IN pics, tags IN pics))",
     "logarithmic": "xnn (continuous = log1p, hidden = (4), wide = false)",
+    "counts": "ffm (loss = 'poisson')",
+    "deep_counts": "xnn (loss = 'poisson', hidden = (4))",
+    "quantile": "fm (loss = 'quantile', at = 0.9)",
     "normalised": "multi_task (normalise = batch_norm, base = mmoe, hidden = (4), expert_hidden = (4))",
 }
 

@@ -14,7 +14,7 @@ import xpsql
 from tests.notes import Notes
 from tests.training.log import log, write
 from xpsql.platform.errors import XpsqlError
-from xpsql.platform.provenance.audit import FILE, append, masked, read
+from xpsql.platform.provenance.audit import FILE, append, read
 from xpsql.platform.provenance.changing import changes
 
 
@@ -102,10 +102,3 @@ def test_a_log_that_cannot_be_written_is_told_and_the_statement_has_run(embedded
     embedded.sql("CREATE TABLE t AS SELECT 1 AS x")
     assert embedded.sql("SELECT * FROM t").arrow().num_rows == 1
     assert any("The audit log was not written" in note for note in embedded.reporter.notes)
-
-
-def test_secrets_that_a_statement_gives_are_not_kept() -> None:
-    text = "read_kafka('t', kafka.sasl.username => 'ads', `kafka.sasl.password` => 'sword''fish', x => 'env:NAME')"
-    assert masked(text) == text.replace("'sword''fish'", "'***'")
-    assert masked('OPTIONS (password "a\\"b", path \'p\')') == "OPTIONS (password '***', path 'p')"
-    assert masked("kafka.sasl.jaas.config => 'env:JAAS'") == "kafka.sasl.jaas.config => 'env:JAAS'"

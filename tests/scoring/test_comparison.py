@@ -14,7 +14,7 @@ import xpsql
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import DataError, StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
-from xpsql.platform.scoring import bootstrap
+from xpsql.platform.training.policies import bootstrap
 
 NO_GROUPS = np.empty(0, np.int64)
 

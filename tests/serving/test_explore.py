@@ -15,11 +15,11 @@ import pytest
 import xpsql
 from tests.serving.conftest import ROW, Client, failing
 from tests.serving.test_process import SECONDS, ask, service
-from xpsql.platform.decisions.policies import Policy
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.request_log import RequestLog
 from xpsql.platform.serving.served import Served
+from xpsql.platform.training.policies.policies import Policy
 
 CONTEXT = {name: value for name, value in ROW.items() if name != "ad"}
 SOFTMAX = Policy.of("softmax(0.5, floor = 0.1)")

@@ -178,6 +178,8 @@ class LogValidator:
     It pulls the rows of a batch, as one does that scores rows held out, so that it may find a shard lost.
     """
 
+    gain = None
+
     def __init__(self, prepared: LogPrepared, rows: Log) -> None:
         assert prepared.monitor is not None
         self._validations, self._best, self._batch = prepared.monitor.validations, prepared.best or 0, rows.splits[0][0]

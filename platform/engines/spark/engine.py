@@ -14,6 +14,7 @@ from ....warehouse.entries import SourceEntry
 from ....warehouse.scratch import scratch
 from ... import udf
 from ...errors import StatementError
+from ...quoting import masked
 from ...spark_types import spark_schema
 from ..base import INTERNAL, Scan, Staged, Statements, WriteFile
 from ..changes import WITH_REPLACE, exists
@@ -236,6 +237,6 @@ def check_query(text: str) -> None:
 
 
 def headline(statement: str) -> str:
-    """Return the beginning of a statement on one line, for Spark's UI."""
-    line = " ".join(statement.split())
+    """Return the beginning of a statement on one line, for Spark's UI: without secrets, since it is logged."""
+    line = " ".join(masked(statement).split())
     return line if len(line) <= HEADLINE else f"{line[: HEADLINE - 3]}..."

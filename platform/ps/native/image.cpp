@@ -37,6 +37,17 @@ void gather(const MappedImage& mapped, const In& keys_in, const std::vector<std:
         });
 }
 
+// Tells which keys have a row: 1, else 0.
+NumpyVector<uint8_t> has(const MappedImage& mapped, const In& keys_in) {
+    const auto keys = view<uint64_t>(keys_in, "keys");
+    Result<uint8_t> out(keys.size);
+    {
+        nb::gil_scoped_release unlocked;
+        mapped.layers().has(keys.data, keys.size, out.data());
+    }
+    return out.take(keys.size);
+}
+
 // Tells which rows are others than an image has, in their floats from `first` on: 0 the same, 1 another, 2 of a key that it has not.
 NumpyVector<uint8_t> differing(const MappedImage& mapped, const In& keys_in, size_t first, const In& rows_in) {
     const Image& image = mapped.image();
@@ -65,6 +76,7 @@ void bind_image(nb::module_& module) {
         .def("__len__", [](const MappedImage& mapped) { return mapped.image().rows(); })
         .def_prop_ro("width", [](const MappedImage& mapped) { return mapped.image().width(); })
         .def("gather", gather, "keys"_a, "outs"_a)
+        .def("has", has, "keys"_a)
         .def("differing", differing, "keys"_a, "first"_a, "rows"_a);
 }
 

@@ -170,6 +170,12 @@ class Layers {
         });
     }
 
+    // Writes 1 for keys that have a row, else 0.
+    void has(const uint64_t* keys, size_t n, uint8_t* out) const {
+        base_.find(keys, n, [&](size_t i, uint64_t place) { out[i] = place != base_.nowhere(); });
+        if (over_) over_->find(keys, n, [&](size_t i, uint64_t place) { out[i] |= place != over_->nowhere(); });
+    }
+
     // The floats of one key, which are kept.
     std::vector<float> row(uint64_t key) const {
         std::vector<float> floats(width()), own(room(1));

@@ -7,6 +7,7 @@ namespace xpsql {
 
 void bind_arguments(nanobind::module_& module);
 void bind_arrays(nanobind::module_& module);
+void bind_calibrate(nanobind::module_& module);
 void bind_counter(nanobind::module_& module);
 void bind_cross(nanobind::module_& module);
 void bind_hash(nanobind::module_& module);
@@ -29,6 +30,7 @@ NB_MODULE(_native, module) {
     module.doc() = "Hashing, uniqueness, placement, counters and the row store of the parameter server; images of weights and scores of them.";
     xpsql::bind_arguments(module);
     xpsql::bind_arrays(module);
+    xpsql::bind_calibrate(module);
     xpsql::bind_counter(module);
     xpsql::bind_cross(module);
     xpsql::bind_hash(module);

@@ -10,7 +10,8 @@ namespace xpsql {
 Link link_named(const std::string& name) {
     if (name == "identity") return Link::identity;
     if (name == "sigmoid") return Link::sigmoid;
-    throw nb::value_error(("a link is identity or sigmoid, got " + name).c_str());
+    if (name == "exponential") return Link::exponential;
+    throw nb::value_error(("a link is identity, sigmoid or exponential, got " + name).c_str());
 }
 
 Pooling pooling_named(const std::string& name) {

@@ -14,10 +14,15 @@
 
 namespace xpsql {
 
-enum class Link { identity, sigmoid };
+enum class Link { identity, sigmoid, exponential };
+
+constexpr float LIMIT_OF_LOGARITHMS = 20.0f;  // algorithms/losses.py
 
 inline float linked(float score, Link link) {
-    return link == Link::identity ? score : static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(score))));
+    if (link == Link::identity) return score;
+    if (link == Link::sigmoid) return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(score))));
+    const float within = std::min(std::max(score, -LIMIT_OF_LOGARITHMS), LIMIT_OF_LOGARITHMS);
+    return std::isnan(score) ? score : static_cast<float>(std::exp(static_cast<double>(within)));
 }
 
 // How the values of a slot of several are joined; algorithms/layers/pooling.py.

@@ -16,7 +16,7 @@ COLUMNS = ("ACTION", "REWARD", "PROPENSITY", "CHOSEN", "REQUEST", "GROUP")
 
 
 def read_policy(cursor: Cursor) -> Any:
-    from ...decisions.policies import Policy
+    from ...training.policies.policies import Policy
 
     first = cursor.index
     text = cursor.string("a policy, such as 'greedy'")
@@ -45,7 +45,7 @@ def read_options(cursor: Cursor) -> bool:
 
 def run(context: StatementContext, call: Call) -> Pending:
     from ...decisions.off_policy import SCHEMA, OffPolicy
-    from ...decisions.policies import Policy
+    from ...training.policies.policies import Policy
 
     data, said = call.data, call.keywords
     assert data is not None  # required by the grammar

@@ -16,7 +16,7 @@ from typing import Any
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError, suggestion
 from ..metrics import metric_names
-from ..metrics.gate import DRIFT_MAX, NULL_SHARE, OF_FIELD, OF_RAW, OF_SLOT, RAW, VALIDATION, Condition, Node
+from ..metrics.gate import DRIFT_MAX, GAINS, NULL_SHARE, OF_FIELD, OF_RAW, OF_SLOT, RAW, VALIDATION, Condition, Node
 from .base import Clause, always, of_type, same
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
@@ -118,7 +118,7 @@ def metric(cursor: Cursor, kind: str) -> Node:
         return Node("previous", DRIFT_MAX)
     validation = cursor.accept("validation", ".")
     of_rows = OF_SLOT if kind == "metric" else ()
-    others = ("examples",) if validation else (*OF_TRAINING, *OF_FIELD, *of_rows)
+    others = ("examples", *GAINS) if validation else (*OF_TRAINING, *OF_FIELD, *of_rows)
     name = cursor.identifier("a metric").lower()
     if name not in (*measured, *others):
         cursor.index = first
@@ -186,7 +186,9 @@ RELEASE = Clause(
     "The release gate, which decides whether a version may be served: a condition on the metrics over all windows of the "
     "first pass, such as `auc > 0.7 AND pcopc BETWEEN 0.9 AND 1.1`, and on the metrics of the served version, `auc > "
     "previous.auc`. If it is false, the version is `held` and the statement fails. `auc` is the first label's, `auc(buy)` "
-    "the one of label `buy`, `validation.auc` the one of VALIDATE's rows; `raw.pcopc` and `raw.ece` are of predictions "
+    "the one of label `buy`, `validation.auc` the one of VALIDATE's rows; `validation.gain_low` the "
+    "least that the model would earn on them, if VALIDATE's query gives requests that a service decided "
+    "([decisions.md](decisions.md)); `raw.pcopc` and `raw.ece` are of predictions "
     "before CALIBRATE, of all rows of the first pass; `field_ce(c)` and `field_rce(c)` of the values of EVALUATE's column; "
     "`drift.max`, `drift(slot)`, `new_share(slot)` and `null_share(slot)` compare the rows learned with those of the served "
     f"version ([monitoring.md](monitoring.md)). Metrics: {', '.join((*metric_names(grouped=True), *OF_TRAINING))}.",

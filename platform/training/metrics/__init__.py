@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from .base import Metric
 from .classes import ACCURACY, F1, PRECISION, RECALL
-from .differences import MAE, MAPE, PCOPC, R2, RMSE
+from .differences import MAE, MAPE, PCOPC, POISSON_DEVIANCE, R2, RMSE
 from .groups import GAUC
 from .likelihood import LOGLOSS, NORMALIZED_ENTROPY
 from .multiclass import MULTICLASS
+from .quantiles import COVERAGE, pinball, quantile_of
 from .ranking import AUC, ECE, PR_AUC
 from .recall_found import FOUND_METRICS
 
@@ -27,6 +28,9 @@ METRICS: tuple[Metric, ...] = (
     F1,
     R2,
     MAPE,
+    POISSON_DEVIANCE,
+    pinball(0.5),
+    COVERAGE,
     *MULTICLASS,
     *FOUND_METRICS,
 )
@@ -37,9 +41,9 @@ APART = frozenset({"multiclass", "found"})
 
 def metrics_for(traits: frozenset[str]) -> tuple[Metric, ...]:
     """Return the metrics that are defined where the traits of base.py hold; for classes only metrics of classes, and so on."""
-    late = "late" in traits
+    late, at = "late" in traits, quantile_of(traits)
     return tuple(
-        metric
+        metric if at is None or metric.name != "pinball" else pinball(at)
         for metric in METRICS
         if metric.needs <= traits and traits & APART <= metric.needs and not (late and metric.counts.take_out is None)
     )

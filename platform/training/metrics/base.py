@@ -6,7 +6,8 @@ order. Metrics of one statistic share what it counts. State is a tuple of arrays
 it is. `add` and `merge` may reuse the arrays of the first state they are given, and change no others.
 
 Traits: `labels` (there are any), `classes` (they are 0 or 1, and predictions probabilities), `multiclass` (they are numbers of
-classes, each of which has a probability), `numbers` (they are neither), `found` (there are none; predictions are the loss of an
+classes, each of which has a probability), `numbers` (they are neither), `counts` (numbers of at least 0, whose logarithms were
+learned), `quantile` and `quantile=0.9` (predictions are that quantile), `found` (there are none; predictions are the loss of an
 example, and whether its item is among the best of a sample), `groups` (examples belong to groups, and the statement
 says so), `late` (an example comes with 0, and once more with 1 where that is its label: then the first is taken out again).
 """

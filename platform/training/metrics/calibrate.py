@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ....algorithms.calibration import (
@@ -28,8 +27,8 @@ from ....algorithms.calibration import (
     ValueSums,
     biases_of,
     curve_of,
-    sigmoid,
 )
+from ...ps._native import calibrate
 from ...ps.transport.checks import refused
 
 if TYPE_CHECKING:
@@ -37,12 +36,13 @@ if TYPE_CHECKING:
 
 UNIT = 1 << 32
 """Sums of predictions are whole multiples of 1 / UNIT."""
-ROWS, LABELS, PREDICTIONS = range(3)
+ROWS = 0
 SETTLED = 1 << 15
-FLOAT_LOWEST, FLOAT_HIGHEST = np.float32(LOWEST), np.float32(HIGHEST)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+
+NO_KEYS = np.empty(0, np.uint64)
 
 
 class OctaveTally(NamedTuple):
@@ -110,43 +110,38 @@ class Calibration(NamedTuple):
 
 
 class SeenRows(NamedTuple):
-    """Rows of an octave that were predicted, before they are counted.
+    """What is counted of a batch that was predicted.
 
     Attributes:
-        labels, predictions, after: float32[labels, n]; after: the log odds of g.
-        place: int16[labels, n], the bins of predictions.
-        keys: uint64[n], of the values of the column that has biases, 0 for none; empty without one.
+        bins: int64[labels, 3, BINS]; see OctaveTally.
+        keys: uint64[k], of the values of the column that has biases, each once.
+        values: int64[labels, 3, k].
     """
 
     octave: int
-    labels: Floats
-    predictions: Floats
-    place: NDArray[np.int16]
-    after: Floats
+    bins: Ints
     keys: NDArray[np.uint64]
+    values: Ints
 
 
 class Octave:
     """What is counted of an octave."""
 
-    def __init__(self, number: int, labels: int, late: bool) -> None:
-        self.number, self._late = number, late
+    def __init__(self, number: int, labels: int) -> None:
+        self.number = number
         self._bins, self._keys = np.zeros((labels, 3, BINS), np.int64), np.empty(0, np.uint64)
         self._values = np.zeros((labels, 3, 0), np.int64)
-        self._waiting: list[SeenRows] = []
+        self._waiting: list[tuple[NDArray[np.uint64], Ints]] = []
         self._count = 0
 
-    def see(self, seen: SeenRows) -> None:
-        """Take in rows."""
-        self._waiting.append(seen)
-        self._count += seen.labels.shape[1]
+    def add(self, one: OctaveTally | SeenRows) -> None:
+        """Take in what was counted of some rows."""
+        self._bins += one.bins
+        if len(one.keys):
+            self._waiting.append((one.keys, one.values))
+            self._count += len(one.keys)
         if self._count >= SETTLED:
             self._settle()
-
-    def add(self, one: OctaveTally) -> None:
-        """Merge another's tally."""
-        self._bins += one.bins
-        self._add_values(one.keys, one.values)
 
     def tally(self) -> OctaveTally:
         """Return what was counted."""
@@ -154,31 +149,17 @@ class Octave:
         return OctaveTally(self.number, self._bins.copy(), self._keys, self._values)
 
     def _settle(self) -> None:
-        """Count what waits: many small batches at once."""
+        """Add up by value what waits: many small batches at once."""
         if not self._waiting:
             return
-        labels, predictions, place, after, keys = (
-            np.concatenate(parts, axis=-1) for parts in zip(*(one[1:] for one in self._waiting), strict=True)
-        )
+        keys, values = zip((self._keys, self._values), *self._waiting, strict=True)
         self._waiting, self._count = [], 0
-        coded = pa.array(keys).dictionary_encode()
-        codes, values = coded.indices.to_numpy(), coded.dictionary.to_numpy()
-        sums = np.empty((len(labels), 3, len(values)), np.int64)
-        for label, own in enumerate(labels):
-            first = (own <= 0).astype(np.float64) if self._late else None
-            self._bins[label] += counted(place[label], own, predictions[label], first, BINS)
-            if len(keys):
-                sums[label] = counted(codes, own, sigmoid(after[label].astype(np.float64)), first, len(values))
-        some = values != 0
-        self._add_values(values[some], sums[:, :, some])
-
-    def _add_values(self, keys: NDArray[np.uint64], sums: Ints) -> None:
-        if len(keys):
-            every, place = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)
-            values = np.zeros((*sums.shape[:2], len(every)), np.int64)
-            values[:, :, place[: len(self._keys)]] = self._values
-            values[:, :, place[len(self._keys) :]] += sums
-            self._keys, self._values = every, values
+        every = np.concatenate(keys)
+        order = np.argsort(every, kind="stable")
+        every = every[order]
+        starts = np.flatnonzero(np.append(True, every[1:] != every[:-1]))
+        self._keys = every[starts]
+        self._values = np.add.reduceat(np.concatenate(values, axis=-1)[:, :, order], starts, axis=-1)
 
 
 class Calibrating:
@@ -206,29 +187,40 @@ class Calibrating:
         octave = number.bit_length() - 1 if batch.id.pass_number == 0 else max(self._octaves, default=-1) + 1
         with self._lock:
             known, lines = self._fitted_before(octave)
-        scores = np.log(np.maximum(predictions, FLOAT_LOWEST)) - np.log1p(-np.minimum(predictions, FLOAT_HIGHEST))
-        scores = np.nan_to_num(scores)  # weights that are no numbers fail the version later
-        place = np.clip(scores * np.float32(BINS / 2 / LIMIT) + np.float32(BINS / 2), 0, BINS - 1).astype(np.int16)
-        after = np.stack(
-            [heights.take(at) + slopes.take(at) * s for (heights, slopes), at, s in zip(lines, place, scores, strict=True)]
-        )
-        keys, shown = np.empty(0, np.uint64), after
-        if self._asked.line is not None:
-            codes = batch.codes(self._asked.line)
-            every = np.append(batch.keys, np.uint64(0))
-            there = np.flatnonzero(np.bincount(codes, minlength=len(every)))
-            biases = np.zeros((len(known), len(every)), np.float32)
-            for line, one in zip(biases, known, strict=True):
-                line[there] = one.biases.of(every[there])
-            keys, shown = every[codes], after + biases[:, codes]
         counts = batch.id.pass_number == 0 and batch.fresh and not batch.counted
-        seen = SeenRows(octave, batch.label[:, : batch.examples], predictions, place, after, keys) if counts else None
-        return 1 / (1 + np.exp(-shown)), seen
+        codes, keys = (None, NO_KEYS) if self._asked.line is None else self._values_in(batch, self._asked.line)
+        bins, values = (np.zeros((len(known), 3, size), np.int64) for size in (BINS, len(keys)))
+        shown = np.empty((len(known), batch.examples), np.float32)
+        for label, (one, (heights, slopes)) in enumerate(zip(known, lines, strict=True)):
+            shown[label] = calibrate(
+                np.ascontiguousarray(batch.label[label, : batch.examples]),
+                np.ascontiguousarray(predictions[label]),
+                heights,
+                slopes,
+                codes,
+                one.biases.of(keys).astype(np.float32),
+                LIMIT,
+                LOWEST,
+                HIGHEST,
+                self._asked.late,
+                bins[label] if counts else None,
+                values[label] if counts else None,
+            )
+        some = keys != 0
+        return shown, SeenRows(octave, bins, keys[some], values[:, :, some]) if counts else None
+
+    def _values_in(self, batch: Batch, line: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+        """Return of each example the place of its value, and the keys of the values that occur, 0 for none."""
+        codes, every = batch.codes(line), np.append(batch.keys, np.uint64(0))
+        there = np.flatnonzero(np.bincount(codes, minlength=len(every)))
+        place = np.empty(len(every), np.int32)
+        place[there] = np.arange(len(there))
+        return place[codes], every[there]
 
     def see(self, seen: SeenRows) -> None:
         """Count rows."""
         with self._lock:
-            self._of(seen.octave).see(seen)
+            self._of(seen.octave).add(seen)
 
     def add(self, one: OctaveTally) -> None:
         """Merge another's tally."""
@@ -237,7 +229,7 @@ class Calibrating:
 
     def _of(self, octave: int) -> Octave:
         if octave not in self._octaves:
-            self._octaves[octave] = Octave(octave, self._asked.labels, self._asked.late)
+            self._octaves[octave] = Octave(octave, self._asked.labels)
         return self._octaves[octave]
 
     def _fitted_before(self, octave: int) -> tuple[tuple[Fitted, ...], list[tuple[Floats, Floats]]]:
@@ -248,7 +240,7 @@ class Calibrating:
 
     def _last(self, newest: int) -> OctaveTally:
         """Return the tallies of two octaves, and what the continued version knew."""
-        whole = Octave(newest, self._asked.labels, self._asked.late)
+        whole = Octave(newest, self._asked.labels)
         for number in (newest - 1, newest):
             if number in self._octaves:
                 whole.add(self._octaves[number].tally())
@@ -286,20 +278,6 @@ class Calibrating:
             bins = sum((one.tally().bins[label] for one in self._octaves.values()), np.zeros((3, BINS), np.int64))
         rows, labels, predictions = bins.astype(np.float64)
         return Bins(rows, labels, predictions / UNIT)
-
-
-def counted(
-    place: NDArray[np.integer], labels: Floats, predictions: NDArray[np.floating], first: NDArray[np.float64] | None, size: int
-) -> Ints:
-    """Return int64[3, size]: by place rows, labels, and predictions in UNITs.
-
-    Args:
-        first: 1 for examples that come for the first time, else 0; None: all do.
-    """
-    whole = np.rint(predictions.astype(np.float64) * UNIT)
-    rows = np.bincount(place, first, size)
-    sums = np.bincount(place, labels > 0, size), np.bincount(place, whole if first is None else whole * first, size)
-    return np.stack([rows, *sums]).astype(np.int64)
 
 
 def fitted(asked: Calibration, known: OctaveTally) -> tuple[Fitted, ...]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from .base import Metric, Sample, State, Statistic, check_doubles, ratio, sums
 
+SMALLEST_MEAN = 1e-9
+
 
 def terms(sample: Sample) -> tuple[float, ...]:
     """Return examples, sums of labels and predictions, and of absolute and squared differences."""
@@ -87,5 +89,22 @@ MAPE = Metric(
     "mean absolute difference divided by the label's size, without labels of 0",
     frozenset({"labels", "numbers"}),
     sums("relative differences", 2, relative),
+    lambda s: ratio(s[0][1], s[0][0]),
+)
+
+
+def deviance(sample: Sample) -> tuple[float, ...]:
+    """Return examples, and the sum of their deviances."""
+    labels, means = sample.labels, np.maximum(sample.predictions, SMALLEST_MEAN)
+    some = labels > 0
+    surprise = (labels[some] * np.log(labels[some] / means[some])).sum()
+    return len(labels), 2 * float(surprise - labels.sum() + means.sum())
+
+
+POISSON_DEVIANCE = Metric(
+    "poisson_deviance",
+    "mean deviance of counts, twice the label times the logarithm of label by prediction, less their difference",
+    frozenset({"labels", "counts"}),
+    sums("deviances", 2, deviance),
     lambda s: ratio(s[0][1], s[0][0]),
 )

@@ -19,6 +19,8 @@ VALIDATION, RAW = "validation.", "raw."
 """The prefixes of metrics of the validation rows, and of predictions before they are calibrated."""
 OF_RAW, OF_FIELD = ("pcopc", "ece"), ("field_ce", "field_rce")
 """The metrics that have the latter, and those that name the column of EVALUATE's BY in parentheses."""
+GAINS = ("gain", "gain_low", "gain_high")
+"""What the model would earn on the validation rows beyond the policy that decided them, with an interval."""
 DRIFT, DRIFT_MAX, NULL_SHARE, NEW_SHARE = "drift", "drift.max", "null_share", "new_share"
 OF_SLOT = (DRIFT, NULL_SHARE, NEW_SHARE)
 """What is measured of a slot's values in the rows that were learned; all but NULLs beside the version before."""
@@ -71,6 +73,11 @@ class Condition(NamedTuple):
 
     text: str
     tree: Node
+
+    @property
+    def names_gain(self) -> bool:
+        """Whether it names one of GAINS."""
+        return any(leaf.value in {f"{VALIDATION}{name}" for name in GAINS} for leaf in self.tree.leaves())
 
     def failing(self, metrics: Metrics, previous: Metrics | None) -> str | None:
         """Return why the condition does not hold, naming metrics and their values; None where it holds.

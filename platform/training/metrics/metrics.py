@@ -51,12 +51,13 @@ class Targets(NamedTuple):
         """Return the targets of a model.
 
         Args:
-            measured: what labels are, see Algorithm.
+            measured: what labels are, see Algorithm; its words are traits, and so is the word before a sign of equality.
             grouped: examples come with groups.
             late: their labels come late.
         """
         more = {"labels": bool(labels), "groups": grouped, "late": late}
-        return cls(tuple(labels) or ("",), frozenset({measured, *(trait for trait, holds in more.items() if holds)}))
+        words = {part for word in measured.split() for part in (word, word.partition("=")[0])}
+        return cls(tuple(labels) or ("",), frozenset({*words, *(trait for trait, holds in more.items() if holds)}))
 
     @property
     def ungrouped(self) -> Targets:

@@ -1,4 +1,5 @@
-"""What a training observes of its batches beside metrics, as it learns from them: tallies of calibrators, a profile."""
+"""What a training observes of its batches beside metrics, as it learns from them: tallies of calibrators, a
+profile, residuals."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from .calibrate import Calibrating, Calibration, OctaveTally
 from .profile import Profile, Profiled, ProfileTally, mixed
 from .ranking import ece_of
+from .residuals import Residuals, ResidualTally
 
 if TYPE_CHECKING:
     from ...input.batches import Batch
@@ -26,12 +28,14 @@ class Observations(NamedTuple):
         before: of each split, how many batches the splits before it have.
         profiled: None: no profile is made.
         every: of how many batches of a split one is profiled.
+        residuals: of how many labels residuals are tallied; 0: of none.
     """
 
     calibration: Calibration | None = None
     before: Sequence[int] = ()
     profiled: Profiled | None = None
     every: int = 1
+    residuals: int = 0
 
 
 class ObservedTallies(NamedTuple):
@@ -39,6 +43,7 @@ class ObservedTallies(NamedTuple):
 
     calibration: tuple[OctaveTally, ...] = ()
     profile: ProfileTally | None = None
+    residuals: tuple[ResidualTally, ...] = ()
 
     def of_labels(self, lines: list[int]) -> ObservedTallies:
         """Return what was observed of some labels, by their places."""
@@ -46,7 +51,8 @@ class ObservedTallies(NamedTuple):
         profile = self.profile
         if profile is not None:
             profile = profile._replace(predictions=profile.predictions[lines], sums=profile.sums[lines])
-        return ObservedTallies(calibration, profile)
+        residuals = tuple(one._replace(counts=one.counts[lines]) for one in self.residuals)
+        return ObservedTallies(calibration, profile, residuals)
 
 
 NOTHING = ObservedTallies()
@@ -58,11 +64,13 @@ class Observed:
     Attributes:
         calibrating: None: nothing is calibrated.
         profile: None: none is made.
+        residuals: None: none are tallied.
     """
 
     def __init__(self, asked: Observations) -> None:
         self.calibrating = None if asked.calibration is None else Calibrating(asked.calibration, asked.before)
         self.profile = None if asked.profiled is None else Profile(asked.profiled)
+        self.residuals = Residuals(asked.residuals, asked.before) if asked.residuals else None
         self._every = asked.every
 
     def observe(self, batch: Batch, predictions: Floats, also: Observed | None = None) -> Floats:
@@ -73,6 +81,11 @@ class Observed:
             also: takes in the same.
         """
         shown = self._calibrated(batch, predictions, also)
+        if self.residuals is not None and batch.id.pass_number == 0 and batch.fresh and not batch.counted:
+            seen = self.residuals.observe(batch, predictions)
+            for own_residuals in (self.residuals, None if also is None else also.residuals):
+                if own_residuals is not None:
+                    own_residuals.see(*seen)
         if self.profile is not None and self._is_profiled(batch):
             number = int(mixed(np.array([batch.id.split << 32 | batch.id.batch], np.uint64))[0])
             own = also.profile if also is not None else self.profile  # which is told to the driver
@@ -96,7 +109,8 @@ class Observed:
     def tallies(self) -> ObservedTallies:
         """Return what was observed."""
         calibration = () if self.calibrating is None else self.calibrating.tallies()
-        return ObservedTallies(calibration, None if self.profile is None else self.profile.tally())
+        residuals = () if self.residuals is None else self.residuals.tallies()
+        return ObservedTallies(calibration, None if self.profile is None else self.profile.tally(), residuals)
 
     def go_on(self, before: ObservedTallies) -> None:
         """Go on from what was observed until a checkpoint, and forget all else."""
@@ -104,6 +118,8 @@ class Observed:
             self.calibrating = self.calibrating.anew()
         if self.profile is not None:
             self.profile = Profile(self.profile.asked)
+        if self.residuals is not None:
+            self.residuals = self.residuals.anew()
         self.take(before)
 
     def take(self, other: ObservedTallies) -> None:
@@ -116,6 +132,8 @@ class Observed:
             self.calibrating.take(other.calibration)
         if self.profile is not None and other.profile is not None:
             self.profile.take(other.profile)
+        if self.residuals is not None:
+            self.residuals.take(other.residuals)
 
     def raw(self, labels: Sequence[str]) -> dict[str, dict[str, float | None]]:
         """Return by label what predictions of the first pass are before they are calibrated; empty where none are."""

@@ -13,10 +13,23 @@ from .labels import Values
 from .metrics import LabelMetrics, Tally, Targets
 
 HIGHER = ("auc", "gauc", "pr_auc", "accuracy", "precision", "recall", "f1", "r2")
-LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape")
+LOWER = ("logloss", "normalized_entropy", "mae", "rmse", "mape", "pinball", "poisson_deviance")
 """The metrics that can judge, by which of two values is better."""
 LEAST_GAIN = 1.03
 """How many times the recall of the best round before a later round must reach."""
+
+
+class GainOnLog(NamedTuple):
+    """What a model would earn a request beyond a log of decisions, with the bounds of its interval; None: too few rows tell.
+
+    Attributes:
+        effective_rows: how many rows of equal weight tell as much.
+    """
+
+    gain: float | None
+    gain_low: float | None
+    gain_high: float | None
+    effective_rows: float
 
 
 class Validated(NamedTuple):
@@ -26,11 +39,13 @@ class Validated(NamedTuple):
         pass_number: from 0.
         examples: learned from so far, in all passes.
         tallies: of the validation rows, for each label.
+        gain: on them, where the release gate names it.
     """
 
     pass_number: int
     examples: int
     tallies: tuple[Tally, ...]
+    gain: GainOnLog | None = None
 
 
 class Validations:
@@ -129,10 +144,12 @@ class Validations:
     @property
     def judge(self) -> str:
         """The metric of the first label that passes are judged by: where none is named, recall, log loss of classes, two or
-        several, or the root of the mean squared difference of numbers."""
+        several, and of numbers what is minimised, or the root of the mean squared difference."""
         if self.by is not None:
             return self.by
         traits = self._targets.traits
+        if traits & {"quantile", "counts"}:
+            return "pinball" if "quantile" in traits else "poisson_deviance"
         return "recall" if "found" in traits else "logloss" if traits & {"classes", "multiclass"} else "rmse"
 
     def value(self, validated: Validated) -> float:

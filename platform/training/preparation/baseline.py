@@ -55,7 +55,8 @@ def baseline_of(plan: Plan, recipe: Recipe, columns: Columns, scan: Scan, splits
         means = list(map(click_rate, means))
     if algorithm.labels == "chain":
         means = [means[0], *(min(mean / before, MOST) for before, mean in itertools.pairwise(means))]
-    rare = [algorithm.classifier and min(mean, 1 - mean) < RARE for mean in means]
+    counted = algorithm.loss is not None and algorithm.loss.counts  # whose logarithm may be far from 0
+    rare = [counted or (algorithm.classifier and min(mean, 1 - mean) < RARE) for mean in means]
     chosen = [intercept.at_mean or one for one in rare]
     scores = tuple(algorithm.baseline(mean) if begin else 0.0 for mean, begin in zip(means, chosen, strict=True))
     return scores if any(chosen) else ()

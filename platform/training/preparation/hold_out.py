@@ -17,12 +17,14 @@ from ...input.positives import Taking
 from ...input.row_counts import RowCounts, count, left_by
 from ...input.splits import is_empty
 from ..clauses.label import LABEL
+from ..clauses.release import RELEASE
 from ..clauses.transform import TRANSFORM
 from ..clauses.validate import VALIDATE, Validate
 from ..metrics import metrics_for
 from ..metrics.metrics import Targets
 from ..metrics.validations import HIGHER, LOWER
 from ..plan import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, PLATEAU, REST, Plan
+from ..policies.gains import logged_in
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 from .computed import schema_with, with_computed
@@ -180,6 +182,9 @@ def read_apart(
     if transform is not None:
         query = transform.over(query, plan.roles.columns)
     found = engine.scan(query)
+    release = plan.clause(RELEASE)
+    if release is not None and release.names_gain:
+        logged_in(found.schema)
     schema = schema_with(found.schema if taking is None else taking.schema(found.schema), plan)
     there = {field.name.lower(): field.type for field in schema}
     for name in columns.learned:

@@ -9,14 +9,15 @@ from .base import Preparation, Stage
 
 
 def rows(given: Preparation) -> Preparation:
-    """Make the parts again, and refuse labels that statistics of the files show to be none of a classifier's."""
+    """Make the parts again, and refuse labels that statistics of the files show to be none that it takes."""
     columns = vector_dims(given.columns, given.scan, given.splits)
     recipe = recipe_of(given.plan, columns)
     if given.resumed is None:
         if given.parent is not None:
             check_continues(recipe, given.parent)
-        if recipe.algorithm.classifier:
-            check_labels(given.scan, given.splits, columns.labels)
+        loss = recipe.algorithm.loss
+        if loss is not None and (loss.classifier or loss.counts):
+            check_labels(given.scan, given.splits, columns.labels, loss)
         if given.plan.stream is None:
             check_weights(given.scan, given.splits, columns.weight)
     return given.having(columns=columns, recipe=recipe)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -40,6 +40,7 @@ PROFILE = pa.schema(
 
 Ints = NDArray[np.int64]
 Keys = NDArray[np.uint64]
+Known = Callable[[Keys], NDArray[np.bool_]]
 NONE: Any = None
 
 
@@ -99,13 +100,13 @@ def profiled(columns: Columns, labels: int, classes: bool, shift: float = 0.0) -
 
 
 def profiles_of(
-    tally: ProfileTally, columns: Columns, edges: Mapping[str, NDArray[np.float32]], known: Keys | None
+    tally: ProfileTally, columns: Columns, edges: Mapping[str, NDArray[np.float32]], known: Known | None
 ) -> Profiles:
     """Return the profiles of the slots of some rows.
 
     Args:
         edges: of numbers, those of the first version, as far as it has them.
-        known: the keys that have rows in the version before, ascending; None where there is none.
+        known: tells which keys have rows in the version before; None where there is none.
     """
     found = {}
     for place, slot in enumerate(categories(columns)):
@@ -121,15 +122,14 @@ def profiles_of(
     return found
 
 
-def category(name: str, source: str, place: int, tally: ProfileTally, known: Keys | None) -> SlotProfile:
+def category(name: str, source: str, place: int, tally: ProfileTally, known: Known | None) -> SlotProfile:
     own = slice(*np.searchsorted(tally.places, [place, place + 1]))
     keys, counts = tally.keys[own], tally.counts[own]
     null = int(counts[keys == np.uint64(slot_seed(source))].sum())
     top = np.argsort(-counts, kind="stable")[:TOP]
     new = None
     if known is not None and counts.sum():
-        there = known[np.minimum(np.searchsorted(known, keys), max(len(known) - 1, 0))] == keys if len(known) else keys < 0
-        new = float(counts[~there].sum() / counts.sum())
+        new = float(counts[~known(keys)].sum() / counts.sum())
     values = int(tally.buckets[place].sum())
     nulls = int(tally.absent[place]) + null
     return SlotProfile(
@@ -194,9 +194,10 @@ def edges_in(profiles: Profiles) -> dict[str, NDArray[np.float32]]:
     return {name: one.edges for name, one in profiles.items() if one.edges is not None}
 
 
-def keys_of(version: Version) -> Keys:
-    """Return the keys that have rows in a version, ascending."""
+def known_in(version: Version) -> Known:
+    """Return what tells which keys have rows in a version."""
     if not version.manifest.tables:
-        return np.empty(0, np.uint64)
+        return lambda keys: np.zeros(len(keys), bool)
     parts = [batch.column(0).to_numpy() for batch in version.rows(version.manifest.tables[0].name, ["key"])]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *parts]).view(np.uint64))
+    there = np.concatenate([np.empty(0, np.int64), *parts]).view(np.uint64)
+    return lambda keys: np.isin(keys, there)

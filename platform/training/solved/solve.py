@@ -162,7 +162,7 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Sa
         if validator is not None:
             pull = puller(table.name, rows_of(data.features, found, before), moments)
             tallies = validator.measure(lambda: LabelMetrics(prepared.targets.final), [pull])
-            monitor.validated(Validated(number, examples, tallies))
+            monitor.validated(Validated(number, examples, tallies, validator.gain))
         if validator is None or monitor.validations.gained:
             weights = found
     if prepared.chooses and (kept := monitor.validations.kept) is not None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.bootstrap import Interval, drawn, interval, quotient
+from .bootstrap import Interval, drawn, interval, quotient
 
 Doubles = NDArray[np.float64]
 

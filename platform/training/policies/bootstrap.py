@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..training.metrics.likelihood import log_odds
+from ..metrics.likelihood import log_odds
 
 Doubles = NDArray[np.float64]
 Weights = NDArray[np.uint8]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import StatementError
+from ...errors import StatementError
 
 Doubles = NDArray[np.float64]
 Starts = NDArray[np.int64]
