@@ -8,14 +8,14 @@ NATIVE := CMakeLists.txt $(wildcard platform/native/* platform/ps/native/* algor
 .PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu scale chaos fuzz simulate sanitize format clean
 
 # The environment is made once, and what a target takes is added to it: the package for editing, and groups of pyproject.toml.
-# A uv on the PATH installs in a fraction of pip's time; pip, which takes the same arguments, has the machine's own settings.
+# uv installs in a fraction of pip's time. Where it finds less, pip does it, which has the machine's own settings.
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet uv || $(BIN)/python -m pip install --quiet "pip>=25.1"
 	touch $@
 
-INSTALL = uv pip install --quiet --python $(BIN)/python --editable $(1) 2>/dev/null || \
-	$(BIN)/python -m pip install --quiet --editable $(1)
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --editable $(1) 2>/dev/null || { \
+	$(BIN)/python -m pip install --quiet "pip>=25.1" && $(BIN)/python -m pip install --quiet --editable $(1); }
 
 $(VENV)/.demo: pyproject.toml $(NATIVE) | $(VENV)/.made
 	$(call INSTALL,. --group examples)
