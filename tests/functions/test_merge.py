@@ -230,6 +230,19 @@ def test_merge_and_import_stay_names(hub: xpsql.Session) -> None:
 
 
 @embedded
+def test_a_merged_version_is_not_reproduced_as_if_a_training_had_made_it(hub: xpsql.Session, logs: list[Path]) -> None:
+    for number, fork in ((1, "left"), (2, "right")):
+        hub.sql(f"MERGE MODEL {fork} FROM hub")
+        hub.sql(f"CONTINUE MODEL {fork} AS {QUERY.format(logs[number])}")
+    hub.sql("MERGE MODEL hub FROM left, right")
+    assert hub.models.version("hub").manifest.learned.examples == 1200
+    with pytest.raises(xpsql.ModelError, match="was not made by a training"):
+        hub.sql("REPRODUCE MODEL hub VERSION 2")
+    with pytest.raises(xpsql.ModelError, match="left VERSION 2 has been merged into hub VERSION 2 already"):
+        hub.sql("MERGE MODEL hub FROM hub, left")
+
+
+@embedded
 def test_with_many_rounds_added_state_comes_to_what_one_training_of_all_rows_learns(hub: xpsql.Session) -> None:
     """Two sites and eight rounds; each feature's weight is compared with that of one training, by how often it occurs."""
     random = np.random.default_rng(0)
