@@ -78,6 +78,7 @@ def merge(
             check_text(one.manifest)
         for one in found[1:]:
             check_alike(found[0], one)
+        check_once(found)
         owners = (name, *(one[0] for one in named if not isinstance(one, Path)))
         merging = MergeSources(sorted(found, key=lambda one: one.manifest.identity), base_of(models, owners, found))
         check_base(merging, rule)
@@ -119,6 +120,20 @@ def check_alike(one: VersionRows, other: VersionRows) -> None:
                 f"MERGE MODEL needs sources of one kind; they differ in {what}: {one.name} has {mine}, {other.name} has "
                 f"{theirs}. Merge versions that were continued from one version."
             )
+
+
+def check_once(found: Sequence[VersionRows]) -> None:
+    """Refuse a source that another one, or a second mention, has in it: its changes would count twice.
+
+    Raises:
+        ModelError: names both.
+    """
+    for number, one in enumerate(found):
+        for other in (*found[:number], *found[number + 1 :]):
+            inside = {entry.identity for entry in other.manifest.learned.origin.merged}
+            if one.manifest.identity in inside or (one.manifest.identity == other.manifest.identity and one is not other):
+                what = f"{one.name} has been merged into {other.name} already, or is the same version"
+                raise ModelError(f"{what}: its changes would count twice. Leave one of them out.")
 
 
 def base_of(models: Models, owners: Sequence[str], found: Sequence[VersionRows]) -> VersionRows | None:

@@ -17,6 +17,7 @@ from ...warehouse.chains.merge import merged
 from ...warehouse.checksums import NUM_SLICES, FileEntry, VersionFile, collected, sums_of
 from ...warehouse.draft import VECTORS
 from ...warehouse.durable import storing
+from ...warehouse.entries import StreamEntry
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import DELTA, FORMAT, Manifest, read_json, read_manifest, write_manifest
 from ...warehouse.models import Models
@@ -205,7 +206,10 @@ def import_version(models: Models, name: str, place: str, statement: str) -> Man
         raise ModelError(f"IMPORT MODEL reads a local folder, got {place}. Copy it to this machine.")
     source = opened(models, name, Path(place))
     check_text(source.manifest)
-    begun = dataclasses.replace(source.manifest, statement=statement, parent=None, finished=None, seconds=None)
+    # Streams and the names of WITH once are those of the other warehouse: what has their names here was not learned.
+    begun = dataclasses.replace(
+        source.manifest, statement=statement, parent=None, stream=StreamEntry(), once=(), finished=None, seconds=None
+    )
     begun = begun.having_origin(copied=source.manifest.identity)
     with models.begin(name, begun.having_learned(examples=0)) as draft:
         delta = len(source.links) > 1

@@ -96,8 +96,9 @@ def check(version: Version, models: Models) -> None:
         ModelError: says why, and what to do.
     """
     manifest, name = version.manifest, f"Version {version.number} of {version.manifest.model}"
-    if not manifest.learned.examples:
-        raise ModelError(f"{name} was not made by a training. REPRODUCE its parent, version {manifest.parent}.")
+    if not manifest.learned.examples or manifest.learned.origin.merged:
+        made_of = f"its parent, version {manifest.parent}" if manifest.parent else "the versions that it was made of"
+        raise ModelError(f"{name} was not made by a training. REPRODUCE {made_of}.")
     if manifest.stream.name is not None:
         raise ModelError(
             f"{name} learned from the stream {manifest.stream.name}, whose messages are read once. Keep what arrives in a "

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import xpsql
@@ -226,3 +227,47 @@ def test_merge_and_import_stay_names(hub: xpsql.Session) -> None:
     hub.sql("MERGE MODEL import FROM merge VERSION 1")
     found = hub.sql("SELECT source FROM ML.MERGE_INFO(MODEL import)").table["source"].to_pylist()
     assert found == ["merge VERSION 1"]
+
+
+@embedded
+def test_a_merged_version_is_not_reproduced_as_if_a_training_had_made_it(hub: xpsql.Session, logs: list[Path]) -> None:
+    for number, fork in ((1, "left"), (2, "right")):
+        hub.sql(f"MERGE MODEL {fork} FROM hub")
+        hub.sql(f"CONTINUE MODEL {fork} AS {QUERY.format(logs[number])}")
+    hub.sql("MERGE MODEL hub FROM left, right")
+    assert hub.models.version("hub").manifest.learned.examples == 1200
+    with pytest.raises(xpsql.ModelError, match="was not made by a training"):
+        hub.sql("REPRODUCE MODEL hub VERSION 2")
+    with pytest.raises(xpsql.ModelError, match="left VERSION 2 has been merged into hub VERSION 2 already"):
+        hub.sql("MERGE MODEL hub FROM hub, left")
+
+
+@embedded
+def test_with_many_rounds_added_state_comes_to_what_one_training_of_all_rows_learns(hub: xpsql.Session) -> None:
+    """Two sites and eight rounds; each feature's weight is compared with that of one training, by how often it occurs."""
+    random = np.random.default_rng(0)
+    codes = [random.zipf(1.3, 9000) % 200 for _ in range(3)]
+    logit = sum(random.normal(size=200)[code] for code in codes)
+    label = (random.random(9000) < 1 / (1 + np.exp(-logit))).astype(np.int32)
+    slots = {f"s{number}": [f"c{code}" for code in of_slot] for number, of_slot in enumerate(codes)}
+    hub.register("rows", pa.table({"id": np.arange(9000), "label": label, **slots}))
+    query = "SELECT label, s0, s1, s2 FROM rows WHERE id >= {} AND id < {} AND id % 2 IN ({})"
+    hub.sql(f"TRAIN MODEL one USING xftrl LABEL label WITH (batch_size = 16) AS {query.format(0, 1000, '0, 1')}")
+    for model in ("state", "weights"):
+        hub.sql(f"MERGE MODEL {model} FROM one")
+        for start in range(1000, 9000, 1000):
+            for number in range(2):
+                hub.sql(f"MERGE MODEL {model}_{number} FROM {model}")
+                hub.sql(f"CONTINUE MODEL {model}_{number} AS {query.format(start, start + 1000, number)}")
+            hub.sql(f"MERGE MODEL {model} FROM {model}_0, {model}_1 USING {model}")
+    hub.sql(f"CONTINUE MODEL one AS {query.format(1000, 9000, '0, 1')}")
+    one = stored(hub, "one")
+
+    def distance(model: str) -> float:
+        rows = stored(hub, model)
+        assert rows.keys() == one.keys()
+        assert all(rows[key]["count"] == one[key]["count"] for key in one)
+        return float(np.sqrt(sum(row["count"] * (rows[key]["w"] - row["w"]) ** 2 for key, row in one.items())))
+
+    size = float(np.sqrt(sum(row["count"] * row["w"] ** 2 for row in one.values())))
+    assert distance("state") < min(distance("weights"), 0.1 * size)

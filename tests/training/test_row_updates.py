@@ -16,6 +16,7 @@ import xpsql
 from tests.training import test_checkpoint_files as files
 from tests.training.log import log, write
 from tests.training.test_checkpoint_files import ALL, BATCHES, push, push_some, taken
+from tests.training.test_resume import interrupted
 from xpsql.platform.functions import UPDATES
 from xpsql.platform.functions.base import RowTable
 from xpsql.platform.progress import SilentReporter
@@ -124,6 +125,34 @@ def test_updates_of_a_statement_are_applied_after_batches_and_passes(path: Path,
         assert max(map(abs, weights(session, "b").values())) <= 0.020001, "CONTINUE goes on with them"
         described = session.sql("DESCRIBE MODEL b").table.to_pylist()
         assert any("clip (max = 0.02) EACH 1 BATCHES" in str(row) for row in described)
+
+
+def test_a_training_that_is_interrupted_and_resumed_has_had_each_update_once(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xpsql.platform.training.monitor.TELL_SECONDS", 0.0)
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "from dataclasses import dataclass\n"
+        "from xpsql.platform.functions.base import Update\n"
+        "from xpsql.platform.options import Part\n"
+        "@dataclass(frozen=True)\n"
+        "class HalfOptions: pass\n"
+        "half = Part('half', HalfOptions, lambda o, t: Update(lambda rows, c: {**rows, 'w': rows['w'] / 2}))\n"
+    )
+    statement = (
+        f"TRAIN MODEL m USING xftrl APPLY ('{mine}:half' EACH 7 BATCHES, clip (max = 0.05) EACH PASS) LABEL label TIME ts "
+        f"WITH (batch_size = 25, passes = 2, shards = 2, checkpoint_seconds = 0.001) AS {QUERY.format(path)}"
+    )
+    interrupted(tmp_path / "one", statement)
+    mine.unlink()  # the version carries its text
+    with xpsql.connect(tmp_path / "one", "duckdb", SilentReporter()) as session:
+        session.sql("RESUME MODEL m")
+        resumed = weights(session, "m")
+    mine.write_text(session.models.version("m").manifest.clauses["APPLY"][0]["source"])
+    with xpsql.connect(tmp_path / "other", "duckdb", SilentReporter()) as session:
+        session.sql(statement)
+        assert weights(session, "m") == resumed
 
 
 REFUSED = [

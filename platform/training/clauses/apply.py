@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ... import parts
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError, Subject
-from ...functions.base import RowTable, Update
-from ...functions.made import made_update
 from .base import Clause, always
 from .using import Given, read_function
 
 if TYPE_CHECKING:
+    from ...functions.base import Update
     from ...ps.compiled.table_programs import Programs
 
 
@@ -108,6 +107,9 @@ def updates_in(
     Raises:
         StatementError: an update is for versions, does not take its options, or cannot remove what it would.
     """
+    from ...functions.base import RowTable
+    from ...functions.made import made_update  # JAX takes long to load, and few statements have the clause
+
     found = []
     for use, every in value:
         part, options = parts.UPDATE.part_of(use), parts.UPDATE.options_of(use)
