@@ -54,10 +54,10 @@ class Loss(NamedTuple):
 
     def takes(self, labels: NDArray[np.floating]) -> NDArray[np.bool_]:
         """Return which labels it takes."""
-        if self.classifier:
-            return (labels == 0) | (labels == 1)
-        found = np.isfinite(labels)
-        return found & (labels >= 0) if self.counts else found
+        found: NDArray[np.bool_] = (labels == 0) | (labels == 1) if self.classifier else np.isfinite(labels)
+        if self.counts:
+            found &= labels >= 0
+        return found
 
 
 def log_odds(mean: float) -> float:

@@ -119,11 +119,10 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
         loss = softmax_of(options.loss, options.positive_weight)
         return learned_by(XgboostLearner(options, {"objective": "multi:softprob", "num_class": layout.classes}), loss)
     losses = {"logloss": LOGLOSS, "squared": SQUARED, "quantile": make_quantile(options.at), "poisson": POISSON}
-    loss, objective = losses[options.loss]._replace(standardised=False), {"objective": OBJECTIVES[options.loss]}
+    loss = losses[options.loss]._replace(standardised=False)
     check_positive_weight(options.positive_weight, loss.classifier)
-    if options.loss == "quantile":
-        objective["quantile_alpha"] = options.at
-    return learned_by(XgboostLearner(options, objective), loss)
+    more = {"quantile_alpha": options.at} if options.loss == "quantile" else {}
+    return learned_by(XgboostLearner(options, {"objective": OBJECTIVES[options.loss], **more}), loss)
 
 
 class XgboostLearner(Learner):

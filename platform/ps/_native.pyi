@@ -453,6 +453,40 @@ def score_sums(
         IndexError: an index leaves the rows, the slots or the batch.
     """
 
+class SlotCounts:
+    """How often features occur, slot by slot; for one thread at a time."""
+
+    def __init__(self, slots: npt.NDArray[np.uint16], most: int) -> None:
+        """Count nothing yet.
+
+        Args:
+            slots: the numbers of slots that are counted, uint16[n].
+            most: keys that are counted, 2 at least; beyond them the rarest half is forgotten.
+        """
+
+    def add(self, keys: npt.NDArray[np.uint64], slots: npt.NDArray[np.uint16], counts: npt.NDArray[np.uint32]) -> None:
+        """Count keys, uint64[k], of other slots, too, which are passed over; slots and counts may be longer."""
+
+    def merge(
+        self,
+        buckets: npt.NDArray[np.int64],
+        keys: npt.NDArray[np.uint64],
+        places: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+    ) -> None:
+        """Add what `tally` of another one returned.
+
+        Raises:
+            ValueError: a place is none, or a count below 1.
+        """
+
+    def tally(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return occurrences by the top 8 bits of keys, int64[n * 256]; and keys, the places of their slots among `slots`, and
+        counts, ascending by place and key.
+        """
+
 def calibrate(
     labels: npt.NDArray[np.float32],
     predictions: npt.NDArray[np.float32],

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..input.columns import Columns
 
 BIN, VALUE = "bin", "value"
-SAMPLED_ROWS = 1 << 15
+SAMPLED_ROWS = 1 << 13
 
 
 def asked_of(
@@ -50,7 +50,7 @@ def asked_of(
         calibrate: what the statement asks for.
         batches: of each split.
         negatives_kept: the share of the negatives that the rows have.
-        rows: of all: 32,768 of them are profiled at least, and of many one batch of EVERY.
+        rows: of all: 8,192 of them are profiled at least, and of many one batch of EVERY.
     """
     before = tuple(itertools.accumulate(batches, initial=0))[:-1]
     calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)
@@ -102,8 +102,8 @@ def kept_of(observed: Observed, labels: tuple[str, ...], parent: Version | None,
     if observed.calibrating is None:
         if observed.residuals is not None:
             before = None if parent is None or parent.manifest.roles.labels != labels else residuals_of(parent)
-            known = observed.residuals.known(None if before is None else before.halved())
-            write_table(draft.calibration, table_of_residuals(known))
+            residuals = observed.residuals.known(None if before is None else before.halved())
+            write_table(draft.calibration, table_of_residuals(residuals))
         return ()
     known, fitted = observed.calibrating.fitted()
     write_table(draft.calibration, table_of(known, fitted))

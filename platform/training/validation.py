@@ -60,7 +60,9 @@ class Validator:
 
     def __init__(self, prepared: Prepared, rows: ValidationRows) -> None:
         gains = gains_of(prepared, rows)
-        self.seen: dict[int, list[tuple[Floats, Floats]]] | None = None if prepared.trial.judging is gains is None else {}
+        self.seen: dict[int, list[tuple[Floats, Floats]]] | None = (
+            None if prepared.trial.judging is None and gains is None else {}
+        )
         self._gains = gains
         self._columns, self._rows, self._encoder = prepared.columns, rows, prepared.encoder
         self._algorithm, self._tree, self._pieces = prepared.recipe.algorithm, prepared.tree, prepared.recipe.dense.cut

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.platform.input.batches import Batch
+from xpsql.platform.ps._native import SlotCounts
 from xpsql.platform.training.metrics.profile import SAMPLE, Profile, Profiled, ProfileTally
 from xpsql.platform.training.profiles.drift import divergence, drift_of, noise_of, stability
-from xpsql.platform.training.profiles.stored import CATEGORY, NUMBER, SlotProfile, number
+from xpsql.platform.training.profiles.stored import CATEGORY, NUMBER, TOP, SlotProfile, largest, number
 
-ASKED = Profiled((3, 7), np.array([1, 2], np.uint64), (0, -1), 1, True, 1)
+ASKED = Profiled((3, 7), 1, True, 1)
 NOTHING = BagRows(*(np.empty(0, np.int32) for _ in range(3)), np.empty(0, np.float32))  # type: ignore[arg-type]
 
 
@@ -116,7 +117,9 @@ def test_a_profile_counts_what_batches_have() -> None:
     tally = profile.tally()
     assert tally.buckets.sum(axis=1).tolist() == [int(batch.counts[batch.slots == slot].sum()) for slot in (3, 7)]
     assert tally.counts.sum() == tally.buckets.sum()
-    assert tally.absent.tolist() == [int((batch.scalar[0] == len(batch.keys)).sum()), 0]
+    assert (np.diff(tally.places) >= 0).all()
+    first = tally.keys[tally.places == 0]
+    assert first.tolist() == sorted(batch.keys[batch.slots == 3].tolist())
     assert tally.predictions.sum() == batch.examples
     assert tally.sample.shape == (1, batch.examples)
 
@@ -134,3 +137,29 @@ def test_numbers_are_a_sample_of_all_rows_however_many() -> None:
 def test_a_number_that_never_came_drifts_by_nobody_knows() -> None:
     nothing = number("x", 10, np.full(10, np.nan, np.float32), None)
     assert (nothing.kind, nothing.nulls, drift_of(nothing, nothing).drift) == (NUMBER, 10, None)
+
+
+def test_beyond_so_many_keys_the_rarest_are_forgotten_and_buckets_stay_exact() -> None:
+    keys = np.arange(1, 1001, dtype=np.uint64) << np.uint64(50)
+    slots, counts = np.full(1000, 3, np.uint16), np.arange(1, 1001, dtype=np.uint32)
+    found = SlotCounts(np.array([3], np.uint16), 600)
+    found.add(keys, slots, counts)
+    buckets, kept, _, how_often = found.tally()
+    assert buckets.sum() == counts.sum()
+    assert 300 <= len(kept) <= 600
+    assert (
+        dict(zip(kept.tolist(), how_often.tolist(), strict=True)).items()
+        <= dict(zip(keys.tolist(), counts.tolist(), strict=True)).items()
+    )
+    assert keys[-1] in kept
+    other = SlotCounts(np.array([3], np.uint16), 600)
+    other.merge(buckets.reshape(1, -1), *found.tally()[1:])
+    for one, two in zip(found.tally(), other.tally(), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_the_most_frequent_are_those_of_a_whole_sort() -> None:
+    random = np.random.default_rng(4)
+    for size in (0, 5, 64, 65, 500):
+        counts = random.integers(1, 9, size)
+        np.testing.assert_array_equal(largest(counts), np.argsort(-counts, kind="stable")[:TOP])

@@ -16,6 +16,7 @@ void bind_json_doubts(nanobind::module_& module);
 void bind_row_encoder(nanobind::module_& module);
 void bind_row_scorer(nanobind::module_& module);
 void bind_runs(nanobind::module_& module);
+void bind_slot_counts(nanobind::module_& module);
 void bind_sums(nanobind::module_& module);
 void bind_two_choice(nanobind::module_& module);
 void bind_unique(nanobind::module_& module);
@@ -39,6 +40,7 @@ NB_MODULE(_native, module) {
     xpsql::bind_row_encoder(module);
     xpsql::bind_row_scorer(module);
     xpsql::bind_runs(module);
+    xpsql::bind_slot_counts(module);
     xpsql::bind_sums(module);
     xpsql::bind_two_choice(module);
     xpsql::bind_unique(module);

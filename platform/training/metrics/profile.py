@@ -13,19 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....algorithms.calibration import sigmoid
-from ...ps._native import unique
-from ...ps.transport.checks import check_shape
+from ...ps._native import SlotCounts
+from ...ps.transport.checks import check_shape, refused
 from .likelihood import log_odds
 
 if TYPE_CHECKING:
     from ...input.batches import Batch
 
 EVERY = 16
-BUCKETS, SHIFT = 256, np.uint64(56)
+BUCKETS = 256
 SAMPLE = 1 << 13
 BINS, LIMIT = 64, 12.0
 """Of log odds of predictions."""
-SETTLED, MOST_KEYS = 1 << 16, 1 << 18
+MOST_KEYS = 1 << 18
 GOLDEN, MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 Ints = NDArray[np.int64]
@@ -38,8 +38,6 @@ class Profiled(NamedTuple):
 
     Attributes:
         slots: the numbers of slots of categories.
-        nulls: uint64[n], the keys of their NULLs.
-        lines: of each the place among slots of one value; -1 of others.
         numbers: how many slots have a number.
         classes: labels are 0 or 1, and predictions probabilities.
         labels: how many there are.
@@ -47,8 +45,6 @@ class Profiled(NamedTuple):
     """
 
     slots: tuple[int, ...]
-    nulls: Keys
-    lines: tuple[int, ...]
     numbers: int
     classes: bool
     labels: int
@@ -61,7 +57,6 @@ class ProfileTally(NamedTuple):
     Attributes:
         rows: how many were sampled.
         buckets: int64[slots, 256], occurrences by the top 8 bits of the key.
-        absent: int64[slots], rows without a value.
         keys, places, counts: the keys that occurred, ascending by slot and key, the places of their slots, and how often.
         sample: float32[numbers, k], rows drawn for their numbers, NaN of none; order: uint64[k], which are kept, ascending.
         predictions: int64[labels, 64], by log odds.
@@ -70,7 +65,6 @@ class ProfileTally(NamedTuple):
 
     rows: int
     buckets: Ints
-    absent: Ints
     keys: Keys
     places: Ints
     counts: Ints
@@ -85,15 +79,10 @@ class Profile:
 
     def __init__(self, asked: Profiled) -> None:
         self.asked = asked
-        self._rows, n = 0, len(asked.slots)
-        self._buckets, self._absent = np.zeros((n, BUCKETS), np.int64), np.zeros(n, np.int64)
-        self._known: tuple[Ints, Keys, Ints] = np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64)
-        self._waiting: list[tuple[Ints, Keys, Ints]] = []
+        self._rows, self._counts = 0, SlotCounts(np.array(asked.slots, np.uint16), MOST_KEYS)
         self._drawn: list[tuple[Floats, Keys]] = [(np.empty((asked.numbers, 0), np.float32), np.empty(0, np.uint64))]
         self._highest = np.uint64(np.iinfo(np.uint64).max)
         self._predictions, self._sums = np.zeros((asked.labels, BINS), np.int64), np.zeros((asked.labels, 2))
-        self._place = np.full(1 << 16, -1, np.int64)
-        self._place[list(asked.slots)] = np.arange(n)
         self._lock = threading.Lock()
 
     def add(self, batch: Batch, predictions: Floats, number: int) -> None:
@@ -102,18 +91,9 @@ class Profile:
         Args:
             number: of its first row, another one for each batch.
         """
-        place = self._place[batch.slots[: len(batch.keys)]]
-        some = place >= 0
-        place, keys, counts = place[some], batch.keys[some], batch.counts[: len(batch.keys)][some].astype(np.int64)
-        buckets = place * BUCKETS + (keys >> SHIFT).astype(np.int64)
-        absent = [np.count_nonzero(batch.codes(line) == len(batch.keys)) if line >= 0 else 0 for line in self.asked.lines]
         with self._lock:
             self._rows += batch.examples
-            self._buckets += np.bincount(buckets, counts, self._buckets.size).astype(np.int64).reshape(self._buckets.shape)
-            self._absent += np.array(absent, np.int64)
-            self._waiting.append((place, keys, counts))
-            if sum(len(keys) for _, keys, _ in self._waiting) >= SETTLED:
-                self._settle()
+            self._counts.add(batch.keys, batch.slots, batch.counts)
             if self.asked.numbers:
                 order = mixed(np.uint64(number) + np.arange(batch.examples, dtype=np.uint64))
                 self._draw(batch.dense[: self.asked.numbers, : batch.examples], order)
@@ -149,41 +129,13 @@ class Profile:
         if len(kept) == SAMPLE:
             self._highest = order[kept[-1]]
 
-    def _settle(self) -> None:
-        """Count what waits; beyond MOST_KEYS the rarest half is forgotten."""
-        if not self._waiting:
-            return
-        places, keys, counts = (np.concatenate(parts) for parts in zip(self._known, *self._waiting, strict=True))
-        self._waiting = []
-        coded = unique(keys ^ mixed(places.astype(np.uint64)))[1]
-        first = np.full(coded.max(initial=-1) + 1, len(coded), np.int64)
-        np.minimum.at(first, coded, np.arange(len(coded)))
-        sums = np.bincount(coded, counts, len(first)).astype(np.int64)
-        places, keys = places[first], keys[first]
-        if len(keys) > MOST_KEYS:
-            kept = np.argsort(-sums, kind="stable")[: MOST_KEYS // 2]
-            places, keys, sums = places[kept], keys[kept], sums[kept]
-        order = np.lexsort((keys, places))
-        self._known = places[order], keys[order], sums[order]
-
     def tally(self) -> ProfileTally:
         """Return what was counted."""
         with self._lock:
-            self._settle()
             self._cut()
-            (sample, order), (places, keys, counts) = self._drawn[0], self._known
-            return ProfileTally(
-                self._rows,
-                self._buckets.copy(),
-                self._absent.copy(),
-                keys,
-                places,
-                counts,
-                sample,
-                order,
-                self._predictions.copy(),
-                self._sums.copy(),
-            )
+            (sample, order), (buckets, keys, places, counts) = self._drawn[0], self._counts.tally()
+            buckets, predictions, sums = buckets.reshape(-1, BUCKETS), self._predictions.copy(), self._sums.copy()
+            return ProfileTally(self._rows, buckets, keys, places, counts, sample, order, predictions, sums)
 
     def take(self, other: ProfileTally) -> None:
         """Merge another's.
@@ -194,7 +146,6 @@ class Profile:
         n, drawn, many = len(self.asked.slots), other.order.shape, other.keys.shape
         checked = (
             ("buckets", (n, BUCKETS)),
-            ("absent", (n,)),
             ("keys", many[:1]),
             ("places", many),
             ("counts", many),
@@ -205,11 +156,11 @@ class Profile:
         )
         for name, shape in checked:
             check_shape(f"{name} of a profile", getattr(other, name), shape)
+        if not ((other.places >= 0) & (other.places < n) & (other.counts > 0)).all():
+            raise refused("the keys of a profile", f"places of {n} slots, and counts above 0", (other.places, other.counts))
         with self._lock:
             self._rows += other.rows
-            self._buckets += other.buckets
-            self._absent += other.absent
-            self._waiting.append((other.places, other.keys, other.counts))
+            self._counts.merge(other.buckets, other.keys, other.places, other.counts)
             self._draw(other.sample, other.order)
             self._predictions += other.predictions
             self._sums += other.sums

@@ -87,16 +87,8 @@ def categories(columns: Columns) -> list[Slot]:
 
 def profiled(columns: Columns, labels: int, classes: bool, shift: float = 0.0) -> Profiled:
     """Return what is profiled of rows with these columns; see Profiled."""
-    slots, lines = categories(columns), [slot.name for slot in columns.scalar]
-    return Profiled(
-        tuple(slot.number for slot in slots),
-        np.array([slot_seed(slot.source) for slot in slots], np.uint64),
-        tuple(lines.index(slot.name) if slot.name in lines else -1 for slot in slots),
-        len(columns.continuous),
-        classes,
-        labels,
-        shift,
-    )
+    slots = tuple(slot.number for slot in categories(columns))
+    return Profiled(slots, len(columns.continuous), classes, labels, shift)
 
 
 def profiles_of(
@@ -108,9 +100,9 @@ def profiles_of(
         edges: of numbers, those of the first version, as far as it has them.
         known: tells which keys have rows in the version before; None where there is none.
     """
-    found = {}
+    found, single = {}, {slot.name for slot in columns.scalar}
     for place, slot in enumerate(categories(columns)):
-        found[slot.name] = category(slot.name, slot.source, place, tally, known)
+        found[slot.name] = category(slot, place, tally, known, slot.name in single)
     for sample, slot in zip(tally.sample, columns.continuous, strict=True):
         found[slot.name] = number(slot.name, tally.rows, sample, edges.get(slot.name))
     for predictions, sums, label in zip(tally.predictions, tally.sums, columns.labels, strict=False):
@@ -122,19 +114,35 @@ def profiles_of(
     return found
 
 
-def category(name: str, source: str, place: int, tally: ProfileTally, known: Known | None) -> SlotProfile:
+def category(slot: Slot, place: int, tally: ProfileTally, known: Known | None, single: bool) -> SlotProfile:
+    """Return the profile of a slot of categories.
+
+    Args:
+        single: a row has one value at most, so that a row without one has none.
+    """
     own = slice(*np.searchsorted(tally.places, [place, place + 1]))
     keys, counts = tally.keys[own], tally.counts[own]
-    null = int(counts[keys == np.uint64(slot_seed(source))].sum())
-    top = np.argsort(-counts, kind="stable")[:TOP]
+    null = int(counts[keys == np.uint64(slot_seed(slot.source))].sum())
+    top = largest(counts)
     new = None
     if known is not None and counts.sum():
         new = float(counts[~known(keys)].sum() / counts.sum())
     values = int(tally.buckets[place].sum())
-    nulls = int(tally.absent[place]) + null
+    nulls = null + (max(0, tally.rows - values) if single else 0)
     return SlotProfile(
-        name, CATEGORY, tally.rows, nulls, values, len(keys), new, tally.buckets[place], top=(keys[top], counts[top])
+        slot.name, CATEGORY, tally.rows, nulls, values, len(keys), new, tally.buckets[place], top=(keys[top], counts[top])
     )
+
+
+def largest(counts: Ints) -> NDArray[np.intp]:
+    """Return the places of the TOP largest, in their order, of equal ones the first."""
+    if len(counts) > TOP:
+        least = np.partition(counts, -TOP)[-TOP]
+        more, same = np.flatnonzero(counts > least), np.flatnonzero(counts == least)
+        some = np.concatenate([more, same[: TOP - len(more)]])
+    else:
+        some = np.arange(len(counts))
+    return some[np.argsort(-counts[some], kind="stable")]
 
 
 def number(name: str, rows: int, sample: NDArray[np.float32], edges: NDArray[np.float32] | None) -> SlotProfile:
@@ -144,29 +152,48 @@ def number(name: str, rows: int, sample: NDArray[np.float32], edges: NDArray[np.
     if not len(there):
         return SlotProfile(name, NUMBER, rows, nulls, rows - nulls)
     finite = there[np.isfinite(there)] if np.isfinite(there).any() else np.zeros(1)
+    finite.sort()
     if edges is None:
-        edges = np.quantile(finite, np.arange(1, BUCKETS) / BUCKETS).astype(np.float32)
+        edges = quantiles_of(finite, np.arange(1, BUCKETS) / BUCKETS)
     buckets = np.bincount(np.searchsorted(edges, there.astype(np.float32), "right"), minlength=BUCKETS)
-    quantiles = np.quantile(finite, np.linspace(0, 1, QUANTILES)).astype(np.float32)
+    quantiles = quantiles_of(finite, np.linspace(0, 1, QUANTILES))
     mean, squares = float(finite.mean()), float((finite**2).mean())
     return SlotProfile(
         name, NUMBER, rows, nulls, rows - nulls, buckets=buckets, edges=edges, quantiles=quantiles, mean=mean, squares=squares
     )
 
 
+def quantiles_of(ascending: NDArray[np.float64], at: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return quantiles of sorted numbers, linear between them."""
+    return np.interp(at * (len(ascending) - 1), np.arange(len(ascending)), ascending).astype(np.float32)
+
+
 def table_of(profiles: Profiles) -> pa.Table:
     """Return profiles as a version keeps them."""
-    rows = []
-    for one in profiles.values():
-        row: dict[str, Any] = one._asdict()
-        for name in ("buckets", "edges", "quantiles"):
-            row[name] = None if row[name] is None else row[name].tolist()
-        if one.top is not None:
-            keys, counts = one.top
-            pairs = zip(keys.view(np.int64).tolist(), counts.tolist(), strict=True)
-            row["top"] = [{"key": key, "count": count} for key, count in pairs]
-        rows.append(row)
-    return pa.Table.from_pylist(rows, PROFILE)
+    rows = list(profiles.values())
+    columns = []
+    for field in PROFILE:
+        values: list[Any] = [getattr(one, field.name) for one in rows]
+        if field.name == "top":
+            offsets, keys = flat([None if one is None else one[0].view(np.int64) for one in values])
+            counts = flat([None if one is None else one[1] for one in values])[1]
+            items = pa.StructArray.from_arrays([pa.array(keys, pa.int64()), pa.array(counts, pa.int64())], ["key", "count"])
+        elif pa.types.is_list(field.type):
+            offsets, elements = flat(values)
+            items = pa.array(elements, field.type.value_type)
+        else:
+            columns.append(pa.array(values, field.type))
+            continue
+        missing = pa.array([one is None for one in values])
+        columns.append(pa.ListArray.from_arrays(pa.array(offsets), items, field.type, mask=missing))
+    return pa.table(columns, PROFILE)
+
+
+def flat(values: list[NDArray[Any] | None]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return arrays one after the other, with where each begins and the last one ends; one that is missing is empty."""
+    sizes = [0 if one is None else len(one) for one in values]
+    there = [one for one in values if one is not None] or [np.empty(0)]
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32), np.concatenate(there)
 
 
 def profiles_in(version: Version) -> Profiles:
