@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -58,6 +59,23 @@ def test_a_wheel_holds_the_packages_as_files_and_no_sources_of_the_native_code(w
         "xpsql/warehouse/_mapping" + SUFFIX,
     } <= names
     assert not [name for name in names if "/native/" in name or name.endswith((".cpp", ".hpp"))]
+
+
+def test_a_source_distribution_has_what_a_wheel_is_made_of_byte_by_byte(tmp_path: Path) -> None:
+    program = "import sys; from scikit_build_core.build import build_sdist; print(build_sdist(sys.argv[1]))"
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=True)
+    with tarfile.open(tmp_path / done.stdout.splitlines()[-1]) as packed:
+        packed.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / f"xpsql-{VERSION}"
+    parts = ("platform", "algorithms", "warehouse", "xpsql/testing")
+    wanted = [path for part in parts for kind in ("py", "pyi", "cpp", "hpp") for path in ROOT.glob(f"{part}/**/*.{kind}")]
+    wanted += [ROOT / "pyproject.toml", ROOT / "CMakeLists.txt", ROOT / "platform" / "cli" / "report.html"]
+    assert len(wanted) > 700
+    differing = [path for path in wanted if (unpacked / path.relative_to(ROOT)).read_bytes() != path.read_bytes()]
+    assert differing == []
+    for link in ("platform", "algorithms", "warehouse"):  # the package is the same folders, once
+        assert (unpacked / "xpsql" / link).readlink() == Path("..") / link
+    assert {path.name for path in unpacked.iterdir()} & {"tests", "docs", "benchmarks", ".venv", "build"} == set()
 
 
 def test_a_wheel_holds_no_tests_and_no_benchmarks(wheel: Path) -> None:
