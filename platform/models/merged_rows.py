@@ -30,7 +30,7 @@ class MergeRule(NamedTuple):
     """How a statement merges: means by `count` of each row or by `examples`; `state`, as columns say, or `weights` by mean."""
 
     by: str = "count"
-    using: str = "state"
+    using: str = "weights"
 
 
 class MergeTally:
@@ -69,12 +69,15 @@ def merged_rows(
         total = before[name] + np.sum([one[name] - before[name] for one in apart], axis=0)
         merged[name] = total.clip(0, MOST).astype(np.uint32)
     merged["last_seen"] = np.max([one["last_seen"] for one in apart], axis=0).astype(np.uint32)
+    floats = {}
     for name in entry.columns:
         how = programs.chain.columns[name].merge if name in programs.stored else "mean"
-        merged[name] = column_of(how, before[name], [one[name] for one in apart], shares, present).astype(np.float32)
+        floats[name] = column_of(how, before[name], [one[name] for one in apart], shares, present)
+    if rule.using == "state" and programs.chain.merge is not None:
+        floats = dict(programs.chain.merge(floats, before, apart))
+    merged |= {name: values.astype(np.float32) for name, values in floats.items()}
     if rule.using == "weights" and "w" not in programs.stored:
-        floats = {name: merged[name] for name in programs.stored}
-        merged |= programs.weighing(floats, merged["w"])
+        merged |= programs.weighing({name: merged[name] for name in programs.stored}, merged["w"])
     if tally is not None:
         tally.add(present, np.array([((one["w"] - before["w"]) ** 2).sum() for one in apart]), len(keys))
     return merged

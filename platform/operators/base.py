@@ -36,7 +36,7 @@ a valid entry.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import jax
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     import optax
 
 Rows = Mapping[str, jax.Array]
+Floats = Mapping[str, NDArray[np.float64]]
 
 
 class Context(NamedTuple):
@@ -188,6 +189,8 @@ class Operator(NamedTuple):
         read: (rows, context) -> rows, the optimizer's first, then in chain order: what a pull sees.
         settle: (rows, changed_rows, context) -> changed_rows, of an optimizer that derives w: where another operator
             changed w, make the stored columns follow; elsewhere make w follow them.
+        merge: (columns added up, those before, those of each site) -> columns, float64[n, dim] each, of an optimizer whose
+            columns several sites may add up: what makes of the sums a state that fits.
         optimizer: True for the operator that ends a chain.
         name: as written in SQL, for messages.
         needs: columns that another operator of the chain must keep.
@@ -215,6 +218,7 @@ class Operator(NamedTuple):
     after: Callable[[Rows, Rows, Context], Rows] = keep_new
     read: Callable[[Rows, Context], Rows] = keep_rows
     settle: Callable[[Rows, Rows, Context], Rows] = keep_new
+    merge: Callable[[Floats, Floats, Sequence[Floats]], Floats] | None = None
     optimizer: bool = False
     name: str = "operator"
     needs: tuple[str, ...] = ()

@@ -55,6 +55,7 @@ def chain(*operators: Operator) -> Operator:
         after,
         read,
         optimizer.settle,
+        merge=optimizer.merge,
         optimizer=True,
         name=", ".join(o.name for o in operators),
         needs_time=any(o.needs_time for o in operators),

@@ -16,6 +16,8 @@ from tests.training.log import embedded, log, write
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.trust import TRUST, digest
 
+BETA, POWER = 1.5, 0.625
+"""Of xftrl by default."""
 QUERY = "SELECT label, user, item, price FROM parquet.`{}`"
 
 
@@ -60,6 +62,11 @@ def stored(session: xpsql.Session, model: str, number: int | None = None, table:
     return {row["key"]: row for batch in version.rows(table) for row in batch.to_pylist()}
 
 
+def held(row: dict[str, Any]) -> tuple[float, float]:
+    """Return how firmly ftrl holds a weight, times alpha, and the weight."""
+    return BETA + row["n"] ** POWER, row["w"]
+
+
 @embedded
 def test_an_imported_version_has_every_bit_and_predicts_the_same(hub: xpsql.Session, tmp_path: Path, logs: list[Path]) -> None:
     hub.sql(f"EXPORT MODEL hub TO '{tmp_path}/out' FORMAT version")
@@ -85,7 +92,7 @@ def test_a_merge_of_one_source_is_that_source_bit_by_bit(hub: xpsql.Session, tmp
 
 def test_changes_of_sites_add_up_on_both_engines(hub: xpsql.Session, tmp_path: Path, logs: list[Path]) -> None:
     a, b = site(hub, tmp_path, "a", logs[1]), site(hub, tmp_path, "b", logs[2], delta=True)
-    (made,) = hub.sql(f"MERGE MODEL hub FROM '{a}', '{b}'").table.to_pylist()
+    (made,) = hub.sql(f"MERGE MODEL hub FROM '{a}', '{b}' USING state").table.to_pylist()
     base, merged, sites = stored(hub, "hub", 1), stored(hub, "hub", 2), []
     for name in ("a", "b"):
         with xpsql.connect(tmp_path / name, "duckdb", SilentReporter()) as session:
@@ -93,10 +100,14 @@ def test_changes_of_sites_add_up_on_both_engines(hub: xpsql.Session, tmp_path: P
     assert merged.keys() == sites[0].keys() | sites[1].keys()
     assert (made["version"], made["examples"], made["features"]) == (2, 1800, len(merged))
     for key, row in merged.items():
-        for name in ("count", "updates", "shows", "clicks", "z", "n"):
+        for name in ("count", "updates", "shows", "clicks", "n"):
             start = base[key][name] if key in base else 0
             total = start + sum(one[key][name] - start for one in sites if key in one)
             assert row[name] == pytest.approx(total, rel=1e-6, abs=1e-7)
+        seen = [held(one[key]) for one in sites if key in one]
+        n, w = held(base[key]) if key in base else (BETA, 0)
+        least = (sum(n * w for n, w in seen) - (len(seen) - 1) * n * w) / (sum(n for n, _ in seen) - (len(seen) - 1) * n)
+        assert row["w"] == pytest.approx(least, rel=1e-4, abs=1e-6)
     hub.sql(f"CONTINUE MODEL hub AS {QUERY.format(logs[0])}")
     info = hub.sql("SELECT * FROM ML.MERGE_INFO(MODEL hub VERSION 2)").table.to_pylist()
     assert sorted(row["source"] for row in info) == sorted([str(a), str(b)])
@@ -137,7 +148,7 @@ def test_with_l1_so_large_that_no_weight_moves_merging_is_sequential_training(
         hub.sql(f"EXPORT MODEL flat VERSION 1 TO '{tmp_path}/flat' FORMAT version")
         hub.sql(f"IMPORT MODEL {name} FROM '{tmp_path}/flat'")
         hub.sql(f"CONTINUE MODEL {name} AS {query.format(logs[number])}")
-    hub.sql("MERGE MODEL flat FROM left, right")
+    hub.sql("MERGE MODEL flat FROM left, right USING state")
     hub.sql(f"CONTINUE MODEL flat FROM VERSION 1 AS {query.format(logs[1])}")
     hub.sql(f"CONTINUE MODEL flat FROM VERSION 3 AS {query.format(logs[2])}")
     merged, sequential = stored(hub, "flat", 2), stored(hub, "flat", 4)
@@ -148,9 +159,9 @@ def test_with_l1_so_large_that_no_weight_moves_merging_is_sequential_training(
 
 
 @embedded
-def test_weights_may_be_averaged_instead(hub: xpsql.Session, tmp_path: Path, logs: list[Path]) -> None:
+def test_weights_are_averaged_and_z_follows(hub: xpsql.Session, tmp_path: Path, logs: list[Path]) -> None:
     a, b = site(hub, tmp_path, "a", logs[1]), site(hub, tmp_path, "b", logs[2])
-    hub.sql(f"MERGE MODEL hub FROM '{a}', '{b}' WEIGHTED BY examples USING weights")
+    hub.sql(f"MERGE MODEL hub FROM '{a}', '{b}' WEIGHTED BY examples")
     base, merged, sites = stored(hub, "hub", 1), stored(hub, "hub", 2), []
     for name in ("a", "b"):
         with xpsql.connect(tmp_path / name, "duckdb", SilentReporter()) as session:

@@ -82,7 +82,7 @@ def parse_merge(cursor: Cursor) -> MergeModel:
     cursor.expect("FROM")
     sources = cursor.listed(lambda: read_source(cursor))
     by = read_choice(cursor, BY) if cursor.accept("WEIGHTED", "BY") else "count"
-    using = read_choice(cursor, USING) if cursor.accept("USING") else "state"
+    using = read_choice(cursor, USING) if cursor.accept("USING") else "weights"
     return MergeModel(cursor.statement, model, sources, by, using)
 
 
