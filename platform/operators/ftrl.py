@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -85,22 +86,23 @@ def ftrl(options: FtrlOptions, table: TableSpec) -> Operator:
         z = jnp.where(moved, z_of(changed["w"], changed["n"], changed["z"]), changed["z"])
         return {**changed, "z": z, "w": jnp.where(moved, changed["w"], weights(z, changed["n"]))}
 
-    def merge(rows: Floats, before: Floats, apart: Sequence[Floats]) -> Floats:
-        """Give the sum of several trainings' z the weight at which the sum of their proximal functions is least.
-
-        Each holds its w by what its own n has grown, and these add up to more than what the sum of n has grown.
-        """
-
-        def held(n: NDArray[np.float64]) -> NDArray[np.float64]:
-            return (beta + n**options.power) / alpha + l2
-
-        first, z = held(before["n"]), rows["z"]
-        together = first + sum(held(one["n"]) - first for one in apart)
-        beyond = np.maximum(np.abs(z) - l1, 0) * held(rows["n"]) / together
-        return {**rows, "z": np.sign(z) * (np.minimum(np.abs(z), l1) + beyond)}
-
     columns = {"z": Column(table.dim, None if table.init is None else init_z, merge="sum"), "n": Column(table.dim, merge="sum")}
-    return Operator(columns, before, read=read, settle=settle, merge=merge, optimizer=True, name="ftrl")
+    return Operator(columns, before, read=read, settle=settle, merge=partial(merged, options), optimizer=True, name="ftrl")
+
+
+def merged(options: FtrlOptions, rows: Floats, before: Floats, apart: Sequence[Floats]) -> Floats:
+    """Give the sum of several trainings' z the weight at which the sum of their proximal functions is least.
+
+    Each holds its w by what its own n has grown, and these add up to more than what the sum of n has grown. See Operator.merge.
+    """
+
+    def held(n: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (options.beta + n**options.power) / options.alpha + options.l2
+
+    first, z, l1 = held(before["n"]), rows["z"], options.l1
+    together = first + sum(held(one["n"]) - first for one in apart)
+    beyond = np.maximum(np.abs(z) - l1, 0) * held(rows["n"]) / together
+    return {**rows, "z": np.sign(z) * (np.minimum(np.abs(z), l1) + beyond)}
 
 
 def powered(n: jax.Array, power: float) -> jax.Array:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...errors import DataError
@@ -133,7 +132,7 @@ def codes(column: pa.ChunkedArray, name: str) -> NDArray[np.int64]:
             f"{name} is NULL in {column.null_count:,} rows. Filter them out: such requests were not decided by a policy."
         )
     if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
+        column = column.cast(column.type.value_type)
     encoded = column.combine_chunks().dictionary_encode()
     found: NDArray[np.int64] = encoded.indices.to_numpy().astype(np.int64)
     return found
