@@ -49,6 +49,25 @@ class Peers(NamedTuple):
     port: int
 
 
+class RoundJudge(Protocol):
+    """Rows held out, which judge a model after each round that it learns.
+
+    Attributes:
+        matrix: the rows.
+    """
+
+    matrix: Matrix
+
+    def after(self, predictions: NDArray[np.float32]) -> bool:
+        """Take the predictions of these rows after a further round, and return whether no more are needed."""
+        ...
+
+    @property
+    def kept(self) -> int:
+        """How many of those rounds, from the first on, the model has."""
+        ...
+
+
 class PackageFile(NamedTuple):
     """A model in the package's own format, which other programs read by that package."""
 
@@ -73,14 +92,33 @@ class Learner(Protocol):
         """
         ...
 
-    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
+    def fit(
+        self,
+        matrix: Matrix,
+        seed: int,
+        threads: int,
+        before: bytes | None,
+        peers: Peers | None,
+        rounds: int | None,
+        judge: RoundJudge | None,
+    ) -> bytes:
         """Learn, going on from a model where one is given, and return the model.
 
         Args:
             peers: processes that learn the same model from other examples, all at the same time; None for none.
+            rounds: so many; None: as the options say.
+            judge: says when to stop, and what is kept; None, as it is with peers: all rounds are.
 
         Raises:
             LostError: one of them is lost.
+        """
+        ...
+
+    def judged(self, model: bytes, before: bytes | None, judge: RoundJudge) -> bytes:
+        """Return what a judge keeps of a model that is learned: the same as of one that is learned under its eyes.
+
+        Args:
+            before: the model that it went on from.
         """
         ...
 

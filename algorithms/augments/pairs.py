@@ -23,6 +23,7 @@ PAIRS, PAIRS_NUMBER = "(pairs)", 0xFFFD
 HALF = np.uint64(32)
 CODES = np.int64(1 << 31)  # more than there are of a chunk
 UPPER = np.uint64(0xFFFFFFFF00000000)
+LOWER = ~UPPER
 LARGEST_TABLE = 1 << 28  # bytes
 SHORT = 8
 """Items of a history whose pairs count whole; of a longer one of n items each counts sqrt(SHORT / n)."""
@@ -43,11 +44,14 @@ class Pairs(Augment):
     Attributes:
         item, history: where the slots stand among the categorical and among the multi-valued ones.
         beside: the slots stay, and pairs are of the slot PAIRS; a row's are the last of its multi-valued slots.
+        alone: a prediction is the logistic function of the intercept plus their weights in the table `weights`, so that items
+            are ranked by a product of sparse matrices.
     """
 
     item: int
     history: int
     beside: bool = False
+    alone: bool = False
 
     @property
     def scores(self) -> bool:

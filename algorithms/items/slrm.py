@@ -63,7 +63,7 @@ def slrm(options: SlrmOptions, layout: Layout) -> Algorithm:
     Raises:
         OptionError: a named slot is missing, or there are others.
     """
-    pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"))
+    pairs = Pairs(place(options.item, layout.scalar, "item"), place(options.history, layout.bags, "history"), alone=True)
     item, history = (layout.scalar[pairs.item],), (layout.bags[pairs.history],)
     if layout.offered:
         message = f"{SUBJECT} takes no rates of items: its features are pairs of items only."

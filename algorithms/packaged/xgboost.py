@@ -15,12 +15,13 @@ from ...platform.errors import LostError, ModelError, OptionError, StatementErro
 from ...platform.options import option
 from ...platform.system import needing
 from ..base import Algorithm, AtOnce, Layout
-from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict
+from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict, RoundJudge
 from ..losses import LOGLOSS, POISSON, SQUARED, check_positive_weight, make_quantile, quantile_option, softmax_of
 from .learners import learned_by
 
 if TYPE_CHECKING:
     from xgboost import Booster
+    from xgboost.callback import TrainingCallback
 
 SUBJECT = Subject("USING", "xgboost")
 PEER_SECONDS = 600
@@ -97,6 +98,9 @@ def xgboost(options: XgboostOptions, layout: Layout) -> Algorithm:
     tasks, which learn together by sums of histograms, as xgboost.spark does. If a slot has more values than bins,
     histograms depend a little on how rows are divided, and so do the rows that `subsample` draws.
 
+    VALIDATE judges each round as a pass. WITH (patience = n) stops after n rounds without gain, and keeps the best one.
+    Several tasks grow all rounds before these are judged.
+
     CONTINUE is a warm start: it adds rounds on the new data, and does not learn existing trees again. The metrics of the
     training are on the rows learned from. With a label of classes, each round grows a tree for each class. A note names the
     slots that `categories` cuts. A version needs the xgboost that grew it, or a newer one.
@@ -153,7 +157,16 @@ class XgboostLearner(Learner):
             with suppress(XGBoostError):  # of processes that never joined, which is reported where they are missing
                 tracker.free()
 
-    def fit(self, matrix: Matrix, seed: int, threads: int, before: bytes | None, peers: Peers | None) -> bytes:
+    def fit(
+        self,
+        matrix: Matrix,
+        seed: int,
+        threads: int,
+        before: bytes | None,
+        peers: Peers | None,
+        rounds: int | None,
+        judge: RoundJudge | None,
+    ) -> bytes:
         """See Learner."""
         import xgboost
 
@@ -162,10 +175,23 @@ class XgboostLearner(Learner):
         with together(peers):
             data = xgboost.DMatrix(matrix.values, matrix.label, weight=weight, **described(matrix), nthread=threads)
             grown = xgboost.train(
-                parameters, data, self._options.rounds, xgb_model=None if before is None else booster_of(before)
+                parameters,
+                data,
+                self._options.rounds if rounds is None else rounds,
+                xgb_model=None if before is None else booster_of(before),
+                callbacks=None if judge is None else [stopping(judge)],
             )
-            grown.set_attr(**{GROWN_BY: xgboost.__version__})
-            return bytes(grown.save_raw("ubj"))
+            return saved(grown if judge is None else cut(grown, before, judge))
+
+    def judged(self, model: bytes, before: bytes | None, judge: RoundJudge) -> bytes:
+        """See Learner."""
+        import xgboost
+
+        grown, data = booster_of(model), xgboost.DMatrix(judge.matrix.values, **described(judge.matrix))
+        for end in range(rounds_of(before) + 1, grown.num_boosted_rounds() + 1):
+            if judge.after(grown.predict(data, iteration_range=(0, end))):
+                break
+        return saved(cut(grown, before, judge))
 
     def load(self, model: bytes) -> Predict:
         """See Learner."""
@@ -234,6 +260,36 @@ def booster_of(model: bytes) -> Booster:
             f"Install xgboost {grown} or newer."
         )
     return booster
+
+
+def saved(grown: Booster) -> bytes:
+    """Return trees as a version keeps them."""
+    import xgboost
+
+    grown.set_attr(**{GROWN_BY: xgboost.__version__})
+    return bytes(grown.save_raw("ubj"))
+
+
+def rounds_of(model: bytes | None) -> int:
+    return 0 if model is None else booster_of(model).num_boosted_rounds()
+
+
+def cut(grown: Booster, before: bytes | None, judge: RoundJudge) -> Booster:
+    """Return the rounds of a model before, and those after them that a judge keeps."""
+    return grown[: rounds_of(before) + judge.kept]
+
+
+def stopping(judge: RoundJudge) -> TrainingCallback:
+    """Return the callback that shows each round to a judge, and stops when it says so."""
+    import xgboost
+
+    data = xgboost.DMatrix(judge.matrix.values, **described(judge.matrix))
+
+    class Stopping(xgboost.callback.TrainingCallback):
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            return judge.after(model.predict(data))
+
+    return Stopping()
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -8,19 +8,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...algorithms.augments.pairs import HALF, pairs_of
+from ...algorithms.augments.pairs import HALF, LOWER, pairs_of
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.slot import Slot
 from ..input.slots import matched
 from ..input.vocabulary import keys_of
+from ..scoring.weights import stored
 from ..training.recipe import algorithm_of
-from ..training.row_files.columns import values
 
 if TYPE_CHECKING:
     from ...warehouse.version import Version
-
-LOWER = np.uint64(0xFFFFFFFF)
 
 
 def related(version: Version, item: Slot, history: Slot, catalogue: pa.Table) -> pa.Table:
@@ -55,13 +53,6 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
         name = version.manifest.algorithm.name
         raise StatementError(f"ML.RELATED lists pairs of items, and {name} has none. Use slrm, or xsvd (slim = true).")
     return columns.scalar[found[0].item], columns.bags[found[0].history]
-
-
-def stored(version: Version) -> tuple[NDArray[np.float32], NDArray[np.uint64]]:
-    """Return the weights and keys of a version's rows."""
-    batches, none = list(version.rows("weights", ["key", "w"])), np.empty(0, np.int64)
-    keys, weights = (np.concatenate([none, *(values(batch[name]) for batch in batches)]) for name in ("key", "w"))
-    return weights.astype(np.float32), keys.view(np.uint64)
 
 
 def halves_in(halves: NDArray[np.uint64], known: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

@@ -70,6 +70,10 @@ class AlgorithmScorer(Scorer):
         chunk = self._encoder.compacted(self._encoder.scored(table))
         return of_one_request(chunk) if self.shares else chunk
 
+    def unchanged(self, table: pa.Table) -> Chunk:
+        """Encode rows without what augments make of them; see `predict`."""
+        return self._encoder.unlabelled(table)
+
     def _say(self, batch: Batch) -> Said:
         FORKS.check_jax()
         return self._score(batch)

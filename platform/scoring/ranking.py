@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from ...algorithms.augments.pairs import HALF, LOWER, Pairs, pairs_of, shares
 from ...algorithms.base import Algorithm, Match
+from ...algorithms.chunk import ABSENT, Chunk
 from ..cores import cores
 from ..engines.base import Engine
 from ..errors import StatementError
 from ..input.columns import columns_from
+from ..reserved import INTERCEPT_NUMBER
 from ..training.clauses.transform import TRANSFORM
 from ..training.compiled import share_work
 from ..training.recipe import algorithm_of
@@ -22,11 +26,15 @@ from .catalogue import check_sides, divided, had_columns, places_of
 from .scorer import Scorer, beside
 from .scorer_cache import scorer_of
 from .top_k import Best, ExcludedItems, Places, Scores, best
-from .weights import Weights
+from .weights import Weights, stored
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from ...warehouse.version import Version
     from ..progress import Reporter
+
+Halves = NDArray[np.uint64]
 
 CELLS = 1 << 20
 """Scores of rows and items that are computed at once, where they are not products; more where there are more items."""
@@ -172,9 +180,65 @@ class Products:
         return best(lambda start, stop: asked @ vectors[start:stop].T, len(rows), len(vectors), k, had)
 
 
+class PairSums:
+    """Multiplies histories of rows with weights of pairs, both as sparse matrices: a score is a sum over a row's pairs.
+
+    Args:
+        pairs: those that the scores are sums over.
+        items: what the model reads of items.
+
+    Attributes:
+        rows: see Crossed.
+    """
+
+    def __init__(self, version: Version, scorer: AlgorithmScorer, pairs: Pairs, items: pa.Table) -> None:
+        self._version, self._scorer, self._pairs, self._items, self.rows = version, scorer, pairs, items, MOST_ROWS
+        self._matrix: tuple[Halves, csr_array] | None = None
+
+    def best(self, rows: pa.Table, k: int, had: ExcludedItems) -> Best:
+        """See Crossed."""
+        chunk = self._scorer.unchanged(beside(rows, np.arange(len(rows)), self._items, np.zeros(len(rows), np.int64)))
+        scores = self._products(chunk, *self._weights(rows.schema))
+        return best(lambda start, stop: self._predicted(scores[:, start:stop]), len(rows), len(self._items), k, had)
+
+    def _products(self, chunk: Chunk, halves: Halves, weights: csr_array) -> Scores:
+        """Return the intercept plus the weights of each row's pairs with each item, float32[rows, items]."""
+        from scipy.sparse import csr_array
+
+        bag = chunk.bags[self._pairs.history]
+        lengths = np.diff(bag.offsets)
+        numbers = bag.weights * np.repeat(shares(lengths), lengths)
+        codes = places_among(halves, chunk.keys >> HALF)[bag.codes]
+        histories = csr_array((numbers, codes, bag.offsets), shape=(len(lengths), len(halves) + 1))
+        scores: Scores = (histories @ weights).toarray()
+        intercept = self._scorer.rows(chunk.keys[chunk.slots == INTERCEPT_NUMBER], "weights")
+        scores += intercept.sum(dtype=np.float32)
+        return scores
+
+    def _predicted(self, scores: Scores) -> Scores:
+        from scipy.special import expit
+
+        predictions: Scores = expit(scores)
+        if (calibrators := self._scorer.calibrators) is not None:
+            predictions = calibrators.of(predictions.reshape(-1, 1), None).reshape(scores.shape)
+        return predictions
+
+    def _weights(self, rows: pa.Schema) -> tuple[Halves, csr_array]:
+        """Return the upper halves of the keys of what was had, ascending, and the weights of their pairs with each item: a line
+        for each, and one without any for what the model does not know."""
+        if self._matrix is None:
+            n = len(self._items)
+            own = pa.table([pa.nulls(n, field.type) for field in rows], schema=rows)
+            chunk = self._scorer.unchanged(beside(own, np.arange(n), self._items, np.arange(n)))
+            codes = chunk.scalar[self._pairs.item]
+            known = np.flatnonzero(codes != ABSENT)
+            self._matrix = matrix_of(self._version, known, chunk.keys[codes[known]] >> HALF, n)
+        return self._matrix
+
+
 def matching_of(
     version: Version, scorer: Scorer, algorithm: Algorithm, items: pa.Table, note: Callable[[str], None]
-) -> Crossed | Products | Beam:
+) -> Crossed | Products | PairSums | Beam:
     """Return the object that ranks items for rows, by algorithm.
 
     Args:
@@ -190,7 +254,13 @@ def matching_of(
                 f"v{version.number} and are not found: CONTINUE MODEL with rows that have them."
             )
         return beam
-    return Crossed(scorer, items) if algorithm.match is None else Products(scorer, algorithm.match, items)
+    if algorithm.match is not None:
+        return Products(scorer, algorithm.match, items)
+    pairs, by_item = pairs_of(algorithm.learns), scorer.calibrators is not None and scorer.calibrators.line is not None
+    if not by_item and len(pairs) == 1 and pairs[0].alone:
+        assert isinstance(scorer, AlgorithmScorer)
+        return PairSums(version, scorer, pairs[0], items)
+    return Crossed(scorer, items)
 
 
 def blocks(reader: pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:
@@ -198,3 +268,30 @@ def blocks(reader: pa.RecordBatchReader, size: int) -> Iterator[pa.Table]:
     for batch in reader:
         for start in range(0, batch.num_rows, size):
             yield pa.table(batch.slice(start, size))
+
+
+def matrix_of(version: Version, places: Places, halves: Halves, items: int) -> tuple[Halves, csr_array]:
+    """Return what PairSums multiplies with: what was had, and weights by it and by item.
+
+    Args:
+        places, halves: of the items that have a key, and its upper half, which two of them may have in common.
+    """
+    from scipy.sparse import csr_array
+
+    weights, keys = stored(version)
+    some = (weights != 0) & (keys >> HALF != keys & LOWER)  # an item makes no pair with itself
+    weights, keys = weights[some], keys[some]
+    order = np.argsort(halves)
+    first, last = (np.searchsorted(halves[order], keys >> HALF, side=side) for side in ("left", "right"))
+    counts = last - first
+    row = np.repeat(np.arange(len(keys)), counts)
+    column = order[np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts) + first[row]]
+    had, line = np.unique(keys[row] & LOWER, return_inverse=True)
+    return had, csr_array((weights[row], (line, places[column])), shape=(len(had) + 1, items))
+
+
+def places_among(ascending: Halves, halves: Halves) -> NDArray[np.int64]:
+    """Return where each half is among ascending ones, their number where it is not."""
+    at = np.searchsorted(ascending, halves)
+    there = np.append(ascending, np.uint64(0))[at] == halves
+    return np.where(there, at, len(ascending))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...warehouse.dense import read_dense
 from ..ps.messages import NO_MOMENTS, OFFERED, Array, Keys, Pulled, on_device
@@ -59,3 +60,10 @@ class Weights:
             arrays = [by_table[name] for by_table in (weights, offered) if name in by_table]
             held.gather(held.lookup(keys), list(range(len(arrays))), arrays)
         return Pulled(weights, {}, self._dense, NO_MOMENTS, offered)
+
+
+def stored(version: Version) -> tuple[NDArray[np.float32], Keys]:
+    """Return the weights and keys of a version's rows."""
+    batches, none = list(version.rows("weights", ["key", "w"])), np.empty(0, np.int64)
+    keys, weights = (np.concatenate([none, *(values(batch[name]) for batch in batches)]) for name in ("key", "w"))
+    return weights.astype(np.float32), keys.view(np.uint64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import Any, get_type_hints
 
 from .. import parts
 from ..dependent import check_effects
@@ -14,14 +14,13 @@ from ..errors import OptionError, StatementError, Subject
 from ..input.positives import MISSING
 from ..models.options import literal
 from ..options import Value, describe
+from ..training.clauses.tune import BAYES
 from ..training.clauses.using import Given
 from ..training.plan import Settings, Use
-from ..training.tuning.space import Dimension, chosen
+from ..training.tuning.bayes import Search, require_optuna
+from ..training.tuning.space import Candidate, Dimension, chosen
 from . import clauses
 from .clauses import Clauses
-
-if TYPE_CHECKING:
-    from ..training.tuning.tune import Candidate
 
 WORDS = "HPARAM_RANGE or HPARAM_CANDIDATES"
 
@@ -87,14 +86,12 @@ def check_given(given: Clauses, algorithms: Sequence[Use], settings: Settings, i
         raise OptionError(message, missing.position, MISSING)
 
 
-def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:
-    """Return what is tried, each checked.
+def candidates(statement: str, given: Clauses, seed: int) -> tuple[list[Candidate], Search | None]:
+    """Return what is tried, each checked, and what gives further candidates after some of these.
 
     Raises:
         StatementError: an option takes no such values; see `chosen`.
     """
-    from ..training.tuning.tune import Candidate  # JAX takes long to load
-
     using, tune = given["USING"].value, given["TUNE"]
     options = tried(using)
     part = parts.ALGORITHM.find(using.name.value, using.name.position)
@@ -107,19 +104,23 @@ def candidates(statement: str, given: Clauses, seed: int) -> list[Candidate]:
             clauses.algorithm(first(using)._replace(options={**first(using).options, name: value._replace(value=end)}))
         whole = name in known and hints[name] is int
         space[name] = Dimension(value.value, whole)
-    found = []
-    for point in chosen(tune.value, space, seed):
+
+    def made(point: dict[str, Any]) -> Candidate:
         values = {name: options[name]._replace(value=value) for name, value in point.items()}
         algorithm = clauses.algorithm(using._replace(options={**using.options, **values}))
-        found.append(Candidate(point, algorithm, alone(statement, given, point), default=False, left_out=()))
+        return Candidate(point, algorithm, alone(statement, given, point), default=False, left_out=())
+
+    search = None
+    if tune.value.method == BAYES:
+        require_optuna()
+        search = Search(tune.value, space, made, seed)
+    found = [made(point) for point in chosen(tune.value, space, seed)]
     usual = by_default(statement, given)
-    return found if usual is None else [usual, *found]
+    return ([] if usual is None else [usual]) + found, search
 
 
 def by_default(statement: str, given: Clauses) -> Candidate | None:
     """Return the candidate that leaves out what is tried; None where the algorithm cannot do without."""
-    from ..training.tuning.tune import Candidate
-
     using = given["USING"].value
     left = {name: value for name, value in using.options.items() if name not in tried(using)}
     known = {described.name for described in describe(parts.ALGORITHM.find(using.name.value, using.name.position).options)}

@@ -258,6 +258,8 @@ def passes_text(plan: Plan, algorithm: Algorithm, rows: int | None) -> str:
 
 def validation_text(validate: Validate, algorithm: Algorithm) -> str:
     """Say which rows are held out, and when they are scored."""
+    if algorithm.learns.learner is not None:
+        return f"{validate.text}, after each round"
     if algorithm.learns.solve is None:
         return f"{validate.text}, after each pass"
     tried = len(algorithm.learns.path)

@@ -153,7 +153,8 @@ def anew(prepared: Prepared, passes: int, rates: tuple[float, ...]) -> Prepared:
         baseline=baseline,
         trial=NO_TRIAL,
     )
-    return replace(again, passes=1, choice=passes - 1) if prepared.chooses else again
+    by_round = prepared.recipe.algorithm.learns.learner is not None
+    return replace(again, passes=1, choice=passes - 1) if prepared.chooses or by_round else again
 
 
 def rest(prepared: Prepared, best: int, examples: int, draft: Draft, monitor: Monitor) -> Prepared:

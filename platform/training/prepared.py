@@ -76,7 +76,8 @@ class TrainingInput:
         counts: how many rows of each split are learned.
         trial: what TUNE asks of it.
         rates: what optimizers' steps are multiplied by, by the number of the pass; see StepRates.
-        choice: which of a solver's penalties it takes; None: all are tried where rows are held out.
+        choice: which of a solver's penalties it takes, where None tries all that rows held out may choose from; or the last
+            round that a package learns, where None learns those of its options.
     """
 
     plan: Plan

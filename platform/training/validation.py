@@ -93,8 +93,7 @@ class Validator:
             return whole
 
         found = functools.reduce(merge, parts, metrics()).tallies()
-        if not any(tally.examples for tally in found):
-            raise DataError(f"{VALIDATE} has no rows to score: the query leaves none of those held out. Choose another share.")
+        require_rows(sum(tally.examples for tally in found))
         if self._gains is not None:
             self.gain = self._gains.gain(self._predictions()[0].astype(np.float64))
         return found
@@ -106,26 +105,34 @@ class Validator:
 
     def _score(self, number: int, metrics: LabelMetrics, pull: Pull, reached: BeamRecall | None) -> None:
         """Score a split."""
-        scan, split, row = self._rows.scan, self._rows.splits[number], 0
         seen: list[tuple[Floats, Floats]] = []
         if self.seen is not None:
             self.seen[number] = seen
+        for batch in self.batches(number):
+            pulled = pull(batch.keys, batch.size)
+            by = Scales.of(pulled.moments, self._num_labels)
+            inputs = inputs_of(batch, scale(batch.dense, by.slots, len(batch.weight)), None)
+            parameters = {**pulled.weights, **joined(self._pieces, pulled.dense)}
+            if self._finds:
+                predictions = np.array(loss_step(self._algorithm)(parameters, inputs))[: batch.examples]
+                if reached is not None:
+                    predictions[:, 1] = reached.of(batch, parameters, inputs)
+            else:
+                found = score_step(self._algorithm)(parameters, inputs, offered_of(batch, pulled.offered))
+                predictions = by.restored(np.asarray(found.predictions)[: batch.examples])
+            metrics.add(batch.label[:, : batch.examples], predictions.T)
+            if self.seen is not None:
+                seen.append((batch.label[:, : batch.examples].copy(), predictions.T.astype(np.float32)))
+
+    @property
+    def num_splits(self) -> int:
+        return len(self._rows.splits)
+
+    def batches(self, number: int) -> Iterator[Batch]:
+        """Read a split, batch by batch."""
+        scan, split, row = self._rows.scan, self._rows.splits[number], 0
         for table in scan.read(split, self._columns.learned, chunk_rows(BATCH_ROWS)):
-            for batch in self._batches(table, BatchId(split=number), functools.partial(row_of, scan, split, row)):
-                pulled = pull(batch.keys, batch.size)
-                by = Scales.of(pulled.moments, self._num_labels)
-                inputs = inputs_of(batch, scale(batch.dense, by.slots, len(batch.weight)), None)
-                parameters = {**pulled.weights, **joined(self._pieces, pulled.dense)}
-                if self._finds:
-                    predictions = np.array(loss_step(self._algorithm)(parameters, inputs))[: batch.examples]
-                    if reached is not None:
-                        predictions[:, 1] = reached.of(batch, parameters, inputs)
-                else:
-                    found = score_step(self._algorithm)(parameters, inputs, offered_of(batch, pulled.offered))
-                    predictions = by.restored(np.asarray(found.predictions)[: batch.examples])
-                metrics.add(batch.label[:, : batch.examples], predictions.T)
-                if self.seen is not None:
-                    seen.append((batch.label[:, : batch.examples].copy(), predictions.T.astype(np.float32)))
+            yield from self._batches(table, BatchId(split=number), functools.partial(row_of, scan, split, row))
             row += table.num_rows
 
     def write(self, path: Path) -> None:
@@ -158,6 +165,16 @@ def gains_of(prepared: Prepared, rows: ValidationRows) -> Gains | None:
     if release is None or not release.names_gain:
         return None
     return Gains(rows.scan, rows.splits, prepared.columns.labels[0], algorithm.classifier, chunk_rows(BATCH_ROWS))
+
+
+def require_rows(examples: int) -> None:
+    """Refuse to judge by no rows.
+
+    Raises:
+        DataError: there are none.
+    """
+    if not examples:
+        raise DataError(f"{VALIDATE} has no rows to score: the query leaves none of those held out. Choose another share.")
 
 
 def keep_pass(
@@ -243,9 +260,17 @@ def learn_by_pass(prepared: Prepared, monitor: Monitor, passes: Passes) -> Valid
         if validations.keeps and validations.gained:
             passes.keep(number)
     kept = validations.kept
-    if validations.over and kept is not None and (validations.ended or not validations.drops):
-        monitor.note(
-            f"Stopped after pass {len(validations.passes)}: no gain in {validations.patience}. The version is that of pass "
-            f"{kept.pass_number + 1}, with {validations.judge} {validations.value(kept):.6g} on the rows held out."
-        )
+    if (validations.ended or not validations.drops) and (note := note_of_stop(validations, "pass", "version")) is not None:
+        monitor.note(note)
     return kept
+
+
+def note_of_stop(validations: Validations, unit: str, what: str) -> str | None:
+    """Say that a training stopped early, and which pass is kept; None where it did not."""
+    kept = validations.kept
+    if kept is None or not validations.over:
+        return None
+    return (
+        f"Stopped after {unit} {len(validations.passes)}: no gain in {validations.patience}. The {what} is that of {unit} "
+        f"{kept.pass_number + 1}, with {validations.judge} {validations.value(kept):.6g} on the rows held out."
+    )

@@ -32,6 +32,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
         opened.sql(f"TRAIN MODEL svd USING {svd} WITH (passes = 5) IGNORE (had) AS SELECT * FROM log")
         pairs = "slrm (item = item, history = had, negatives = 3)"
         opened.sql(f"TRAIN MODEL pairs USING {pairs} IGNORE (user) WITH (share = (had AS item)) AS SELECT * FROM log")
+        opened.sql(f"TRAIN MODEL apart USING {pairs} IGNORE (user) AS SELECT * FROM log")  # an item has a pair with itself
+        opened.sql(f"TRAIN MODEL risen USING {pairs} CALIBRATE IGNORE (user) WITH (share = (had AS item)) AS SELECT * FROM log")
+        numbers = "SELECT label, item, map_from_arrays(had, transform(had, h -> length(h) / 2.0)) AS had FROM log"
+        opened.sql(f"TRAIN MODEL weighed USING {pairs} AS {numbers}")
         opened.sql("TRAIN MODEL words USING word2vec IGNORE (label) AS SELECT had, label FROM log")
         yield opened
 
@@ -54,6 +58,29 @@ def test_the_best_of_all_predictions_are_recommended(session: xpsql.Session, mod
         assert [row["score"] for row in found] == pytest.approx(wanted, rel=1e-6)
         scores = {row["item"]: row["predicted_label"] for row in own}
         assert [scores[row["item"]] for row in found] == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows_of"),
+    [
+        ("pairs", "SELECT had FROM log WHERE user < 40"),
+        ("pairs", "SELECT * FROM VALUES (array('i3', 'i3', 'new')), (NULL), (array()), (array('i1', NULL)) AS t(had)"),
+        ("pairs", "SELECT flatten(array_repeat(had, 9)) AS had FROM log WHERE user < 7"),  # of which each counts less
+        ("apart", "SELECT had FROM log WHERE user < 40"),
+        ("risen", "SELECT had FROM log WHERE user < 40"),
+        ("weighed", "SELECT * FROM VALUES (map('i3', 2.0D, 'i4', -0.5D)), (map('new', 1.0D)) AS t(had)"),
+    ],
+)
+def test_pairs_score_all_items_at_once_as_predictions_do(session: xpsql.Session, model: str, rows_of: str) -> None:
+    every = f"SELECT * FROM (SELECT explode(sequence(0, {ITEMS})) AS n) i CROSS JOIN (SELECT had FROM ({rows_of})) u"
+    crossed = f"(SELECT concat('i', n) AS item, had FROM ({every}))"  # with an item that nobody took
+    predicted = session.sql(f"SELECT item, had, predicted_label AS p FROM ML.PREDICT(MODEL {model}, {crossed})").arrow()
+    wanted = {(row["item"], str(row["had"])): row["p"] for row in predicted.to_pylist()}
+    items = f"ITEMS (SELECT concat('i', n) AS item FROM (SELECT explode(sequence(0, {ITEMS})) AS n))"
+    asked = f"(SELECT had, CAST(array() AS ARRAY<STRING>) AS none FROM ({rows_of}))"
+    found = rows(session, f"MODEL {model}, {asked}, {ITEMS + 1}, {items}, EXCLUDE none")
+    assert {(row["item"], str(row["had"])) for row in found} == {*wanted}
+    assert [row["score"] for row in found] == pytest.approx([wanted[row["item"], str(row["had"])] for row in found], rel=1e-6)  # type: ignore[index]
 
 
 def test_what_users_like_comes_first(session: xpsql.Session) -> None:

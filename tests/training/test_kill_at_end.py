@@ -40,6 +40,7 @@ CASES = {
     "solved": ("USING owlqn (l1 = 0.001) LABEL label", CLICKS),
     "solved by several penalties": ("USING owlqn LABEL label VALIDATE ON LAST 0.2", CLICKS),
     "packaged": ("USING xgboost (rounds = 2) LABEL label", CLICKS),
+    "packaged by the best round": ("USING xgboost (rounds = 4) LABEL label VALIDATE ON LAST 0.2 WITH (patience = 2)", CLICKS),
 }
 ENDS = (
     "/v1/rows",
@@ -164,7 +165,7 @@ def try_kills(case: str, folder: Path, tasks: bool, most: int, patch: pytest.Mon
 def test_a_training_that_is_killed_at_any_step_of_its_end_is_resumed_and_ends_the_same(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if case == "packaged":
+    if case.startswith("packaged"):
         pytest.importorskip("xgboost")
     try_kills(case, tmp_path, False, 6, monkeypatch)
 

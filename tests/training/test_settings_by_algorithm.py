@@ -24,7 +24,7 @@ TAKEN: dict[str, tuple[str, ...]] = {
     "plateau = 0.1, patience = 2, passes = 2": ("xftrl",),
     "cooldown = 0.1": ONLINE,
     "negatives_kept = 0.5": LABELLED,
-    "held_out = 'none'": ("xftrl", "owlqn"),
+    "held_out = 'none'": ("xftrl", "owlqn", "xgboost"),
     "workers = 2": ALL,
     "shards = 2": ONLINE,
     "target = '2 hours'": ONLINE,

@@ -243,7 +243,7 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY gauc TRIALS 2 AS {q}", "does not measure"),
         (
             "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD tpe AS {q}",
-            "random, grid or halving",
+            "random, grid, halving or bayes",
         ),
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD grid AS {q}", "is a range"),
         ("TRAIN MODEL m USING xftrl (l1 = HPARAM_CANDIDATES(0, 1, 2)) TUNE BY auc TRIALS 2 METHOD grid AS {q}", "has 3 comb"),
@@ -256,8 +256,9 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
     ],
 )
 def test_what_cannot_be_tuned_says_why(embedded: xpsql.Session, path: Path, statement: str, words: str) -> None:
-    with pytest.raises(StatementError, match=words):
+    with pytest.raises(StatementError, match=words) as caught:
         embedded.sql(statement.format(q=f"SELECT label, user FROM parquet.`{path}` LIMIT 300"))
+    assert caught.value.position is not None
 
 
 def test_a_version_without_trials_says_so(embedded: xpsql.Session, path: Path) -> None:

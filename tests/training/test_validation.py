@@ -218,7 +218,6 @@ def test_a_report_shows_the_validation(session: xpsql.Session, query: str) -> No
             "",
             "needs EVALUATE EVERY: it judges the metrics of its windows. Add it, or judge",
         ),
-        ("xgboost", "VALIDATE ON 0.1", "", "xgboost learns all examples at once. Keep rows apart"),
         ("slrm", "VALIDATE ON 0.1", "", "slrm "),
     ],
 )

@@ -23,7 +23,8 @@ from .resume import resumed
 if TYPE_CHECKING:
     from ...engines.spark_sql.passage import Passage
     from ...engines.tasks import Room
-    from ...training.tuning.tune import Candidate
+    from ...training.tuning.bayes import Search
+    from ...training.tuning.space import Candidate
     from ..context import StatementContext
     from ..fitting import Applied
 
@@ -43,6 +44,7 @@ class Train:
     stream: streams.Streamed | None
     if_not_exists: bool
     candidates: tuple[Candidate, ...] = ()
+    search: Search | None = None
 
     def run(self, context: StatementContext) -> pa.Table | None:
         if (training := resumed(context, self.plan.model, self.plan.statement)) is not None:
@@ -64,7 +66,7 @@ class Train:
                     from ...training.tuning.tune import tuned
 
                     tune = self.given["TUNE"].value
-                    return tuned(plan, tune, self.candidates, context.engine, context.models, context.reporter)
+                    return tuned(plan, tune, self.candidates, self.search, context.engine, context.models, context.reporter)
                 return train(plan, context.engine, context.models, context.reporter)
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
@@ -132,9 +134,10 @@ def parse_train(cursor: Cursor) -> Train:
             "WITH refit is for CONTINUE: TRAIN computes the constants of TRANSFORM in any case. Leave it out.",
             given["WITH"].value["refit"].position,
         )
-    tried = tuple(candidates(plan.statement, given, plan.settings.seed)) if "TUNE" in given else ()
+    with clauses.placing(given, None):
+        tried, search = candidates(plan.statement, given, plan.settings.seed) if "TUNE" in given else ([], None)
     check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings, plan.clause(ITEMS))
-    return Train(plan, given, query, stream, if_not_exists, tried)
+    return Train(plan, given, query, stream, if_not_exists, tuple(tried), search)
 
 
 def make_plan(

@@ -11,7 +11,8 @@ from ...errors import StatementError
 from ..metrics.validations import HIGHER, LOWER
 from .base import Clause, as_record, record_of, same
 
-METHODS = ("random", "grid", "halving")
+BAYES = "bayes"
+METHODS = ("random", "grid", "halving", BAYES)
 MOST_TRIALS = 1000
 
 
@@ -55,7 +56,7 @@ def shown(tune: Tune | None) -> Iterator[tuple[str, str | None]]:
 
 TUNE = Clause(
     "TUNE",
-    "BY metric TRIALS n [METHOD {random | grid | halving}]",
+    "BY metric TRIALS n [METHOD {random | grid | halving | bayes}]",
     "Hyperparameter tuning: options of the algorithm written as `HPARAM_RANGE(low, high)` or "
     "`HPARAM_CANDIDATES(a, b)` are tried, and the best by a metric become the version's: see [tuning.md](tuning.md).",
     read_tune,

@@ -38,7 +38,7 @@ class Validated(NamedTuple):
     Attributes:
         pass_number: from 0.
         examples: learned from so far, in all passes.
-        tallies: of the validation rows, for each label.
+        tallies: of the validation rows, for each label; none where they are forgotten.
         gain: on them, where the release gate names it.
     """
 
@@ -72,6 +72,7 @@ class Validations:
         self.keeps = rounds or patience is not None
         self.starts = [0]
         self._targets = targets
+        self._values: dict[int, tuple[Validated, float]] = {}
 
     def restore(self, passes: Sequence[Validated], written: int | None) -> None:
         """Continue from a checkpoint's passes, and the pass whose rows were written by then.
@@ -115,6 +116,11 @@ class Validations:
         since = max(kept.pass_number + 1, self.starts[-1])
         return sum(one.pass_number >= since for one in self.passes) >= self.patience
 
+    def forget(self) -> None:
+        """Let go of what was measured after passes that can no longer be kept, where there are thousands of them."""
+        kept = self.kept
+        self.passes = [one if one is kept or not one.tallies else one._replace(tallies=()) for one in self.passes]
+
     def round_of(self, validated: Validated) -> int:
         """Return the round that a pass belongs to, from 0."""
         return bisect.bisect_right(self.starts, validated.pass_number) - 1
@@ -153,9 +159,13 @@ class Validations:
         return "recall" if "found" in traits else "logloss" if traits & {"classes", "multiclass"} else "rmse"
 
     def value(self, validated: Validated) -> float:
-        """Return that metric after a pass; the worst where it is not defined."""
-        value = self.by_label(validated)[self._targets.labels[0]][self.judge]
-        return (-math.inf if self.judge in HIGHER else math.inf) if value is None else value
+        """Return that metric after a pass; the worst where it is not defined, or what was measured is forgotten."""
+        if (known := self._values.get(validated.pass_number)) is not None and known[0] is validated:
+            return known[1]
+        found = self.by_label(validated)[self._targets.labels[0]][self.judge] if validated.tallies else None
+        value = (-math.inf if self.judge in HIGHER else math.inf) if found is None else found
+        self._values[validated.pass_number] = validated, value
+        return value
 
     def _gains(self, one: Validated, best: Validated) -> bool:
         """Return whether a pass is better than the best one before."""

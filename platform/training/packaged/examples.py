@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.learner import Learner, Peers
+from ....algorithms.learner import Learner, Peers, RoundJudge
 from ....warehouse.package import read_package
 from ...input.batches import Batch
 from ..metrics.metrics import LabelMetrics, Tally
@@ -41,26 +41,33 @@ class PackageExamples:
         categorical = {slot.number for slot in prepared.columns.scalar}
         self.features = features.only(np.isin(features.slots, list(categorical)))
 
-    def learn(self, numbers: Numbers, threads: int, peers: Peers | None) -> tuple[bytes, tuple[Tally, ...]]:
+    def learn(
+        self, numbers: Numbers, threads: int, peers: Peers | None, judge: RoundJudge | None = None
+    ) -> tuple[bytes, tuple[Tally, ...]]:
         """Let the package learn, and return its model and the metrics of these examples.
 
         Args:
             numbers: float32[n], of the features.
             peers: that learn with this process.
+            judge: of the rounds.
         """
         prepared, learner = self._prepared, learner_of(self._prepared)
-        names, parent = column_names(prepared.columns), prepared.parent
+        names, rounds = column_names(prepared.columns), None if prepared.choice is None else prepared.choice + 1
         parts = [
             matrix_of(batch, numbers_of(batch, self.features, numbers), names, offered)
             for batch, offered in zip(self._batches, self._offered, strict=True)
         ]
-        before = read_package(parent.stored("package")[0]) if parent is not None else None
-        matrix = joined(parts, prepared.columns)
-        model = learner.fit(matrix, prepared.plan.settings.seed, threads, before, peers)
+        matrix, seed = joined(parts, prepared.columns), prepared.plan.settings.seed
+        model = learner.fit(matrix, seed, threads, model_before(prepared), peers, rounds, judge)
         predict, metrics = learner.load(model), LabelMetrics(prepared.targets.ungrouped)
         for part in parts:
             metrics.add(part.label[None], predict(part).reshape(len(part.label), -1).T)
         return model, metrics.tallies()
+
+
+def model_before(prepared: Prepared) -> bytes | None:
+    """Return the model that a training continues."""
+    return None if prepared.parent is None else read_package(prepared.parent.stored("package")[0])
 
 
 def learner_of(prepared: Prepared) -> Learner:

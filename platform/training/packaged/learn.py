@@ -25,7 +25,8 @@ from ..row_files.saved import SavedShards
 from ..solved.examples import KeyedFeatures
 from ..solved.rates import OfferedColumns
 from ..solved.solve import Columns, found_in, rows_of, stored_rows, write
-from .examples import Numbers, PackageExamples, learner_of
+from .examples import Numbers, PackageExamples, learner_of, model_before
+from .judging import judge_of
 from .matrix import TABLE
 
 if TYPE_CHECKING:
@@ -41,7 +42,10 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
     examples, before = PackageExamples(prepared, range(len(prepared.splits))), stored_rows(prepared, TABLE)
     numbers = numbered(examples.features, before, most := learner_of(prepared).categories)
     tell_cut(examples.features, numbers, most, prepared, monitor)
-    model, found = examples.learn(numbers, prepared.plan.settings.workers or cores(), None)
+    judge = judge_of(prepared, examples.features, numbers, examples.examples, monitor)
+    model, found = examples.learn(numbers, prepared.plan.settings.workers or cores(), None, judge)
+    if judge is not None:
+        judge.end()
     return kept(prepared, draft, monitor, examples.features, examples.kept, numbers, model, [found])
 
 
@@ -80,6 +84,9 @@ def learn_once(tasks: Tasks, prepared: Prepared, draft: Draft, monitor: Monitor,
             model, measured = company.learned(numbers, over)
             with contextlib.suppress(LostError):  # nobody needs the workers any more
                 company.collective.end(over)
+    if (judge := judge_of(prepared, features, numbers, sum(tallies[0].examples for tallies in measured), monitor)) is not None:
+        model = learner.judged(model, model_before(prepared), judge)
+        judge.end()
     return kept(prepared, draft, monitor, features, company.kept, numbers, model, measured)
 
 

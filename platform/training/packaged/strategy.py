@@ -29,6 +29,7 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
             solved.refuse_operator(plan, operator, NO_BATCHES)
     solved.check_rates(plan, recipe, tasks)
     solved.check_batches(plan)
+    solved.check_validated(plan, recipe)
     if parent is not None:
         check_slots(columns, parent)
     if tasks is not None and plan.settings.encrypt and plan.settings.workers != 1:

@@ -43,7 +43,11 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
             message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
             raise StatementError(message, subject=PATIENCE)
         return
-    if settings.patience is not None and settings.passes in (None, 1):
+    by_round = algorithm.learns.learner is not None
+    if by_round and settings.plateau is not None:
+        message = f"{PLATEAU} = {settings.plateau:g} has no effect on {name}, whose rates do not fall. Leave it out."
+        raise StatementError(message, subject=PLATEAU)
+    if settings.patience is not None and settings.passes in (None, 1) and not by_round:
         message = f"{PATIENCE} = {settings.patience} has no effect on one pass. Set passes above 1, or leave it out."
         raise StatementError(message, subject=PATIENCE)
     if settings.plateau is not None and settings.patience == 1:
@@ -67,14 +71,8 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{PATIENCE_BY} = '{by}' is not measured for {name} on rows held out. Use one of {valid}."
         raise StatementError(message, subject=PATIENCE_BY)
     learns = algorithm.learns
-    if learns.solve is not None:
-        return
     if not learns.serves:
-        raise StatementError(
-            f"{VALIDATE} scores rows after each pass; {name} learns all examples at once. Keep rows apart in the query, and "
-            "measure them by ML.EVALUATE.",
-            subject=VALIDATE.subject,
-        )
+        return
     judged = learns.loss is not None or learns.goal.finds
     if not judged or any(augment.copies > 1 for augment in learns.augment):
         what = "adds rows that were not taken" if judged else "learns without labels"
@@ -98,7 +96,7 @@ def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
         if validate is not None:
             message = f"{HELD_OUT} = '{how}': rows of {VALIDATE} ON (query) are never learned. Leave it out, or give a share."
         raise StatementError(message, subject=HELD_OUT)
-    if how == REST and algorithm.learns.solve is not None:
+    if how == REST and not algorithm.serves:
         message = f"{HELD_OUT} = 'rest': {name} learns all examples at once, and would learn only those held out. Take 'all'."
         raise StatementError(message, subject=HELD_OUT)
     if algorithm.tree is not None:

@@ -32,10 +32,10 @@ class Calibrators(NamedTuple):
     labels: tuple[Calibrator, ...]
     line: int | None
 
-    def of(self, predictions: NDArray[np.floating], batch: Batch) -> Floats:
-        """Return calibrated predictions, float32[n, labels], of a batch."""
+    def of(self, predictions: NDArray[np.floating], batch: Batch | None) -> Floats:
+        """Return calibrated predictions, float32[n, labels], of a batch, which may be None where no column has biases."""
         keys = None
-        if self.line is not None:
+        if self.line is not None and batch is not None:
             keys = np.append(batch.keys, np.uint64(0))[batch.codes(self.line)]
         return np.stack([one.of(line, keys) for one, line in zip(self.labels, predictions.T, strict=True)], axis=1)
 

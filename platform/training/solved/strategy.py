@@ -31,6 +31,11 @@ def check(plan: Plan, recipe: Recipe, columns: Columns, parent: Version | None, 
             refuse_operator(plan, operator, operator.whole)
     check_rates(plan, recipe, tasks)
     check_batches(plan)
+    check_validated(plan, recipe)
+
+
+def check_validated(plan: Plan, recipe: Recipe) -> None:
+    """Refuse to validate by rates that rows held out do not have."""
     if plan.clause(VALIDATE) is not None and recipe.programs[0].chain.offers:
         raise StatementError(
             f"{VALIDATE} scores rows by a version's own rates, and {plan.algorithm.name} learns by those before each example. "

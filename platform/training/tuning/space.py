@@ -10,8 +10,27 @@ from typing import Any, NamedTuple
 from ...engines.spark_sql.hparams import Hparam, HparamCandidates
 from ...errors import StatementError
 from ..clauses.tune import TUNE, Tune
+from ..plan import Use
 
 INFEASIBLE, STOPPED, SUCCEEDED, DEFAULT = "INFEASIBLE", "STOPPED", "SUCCEEDED", "default"
+
+
+class Candidate(NamedTuple):
+    """A candidate's options.
+
+    Attributes:
+        options: those that differ between candidates.
+        algorithm: with them.
+        statement: that trains them alone.
+        default: none of what is tried is given.
+        left_out: then, what has no default that is known.
+    """
+
+    options: dict[str, Any]
+    algorithm: Use
+    statement: str
+    default: bool
+    left_out: tuple[str, ...]
 
 
 class Dimension(NamedTuple):
@@ -32,7 +51,12 @@ class Dimension(NamedTuple):
         low, high = self.values.low, self.values.high
         if self.whole:
             return min(math.floor(along(low, high + 1, share)), int(high))
-        return float(f"{along(low, high, share):.6g}")  # as short as a statement would write it
+        return short(along(low, high, share))
+
+
+def short(number: float) -> float:
+    """Return a number as short as a statement would write it."""
+    return float(f"{number:.6g}")
 
 
 def along(low: float, high: float, share: float) -> float:

@@ -3,7 +3,7 @@
 Every candidate learns the rows in the same order from the same seed, in a warehouse that goes with the statement; a query that
 cannot be read in place runs once for all of them. Candidates whose parameters are rows alone learn side by side in one
 training, which reads, encodes and looks up once for all; others one after the other. `halving` judges all by the first rows,
-the better half by twice as many, and so on.
+the better half by twice as many, and so on. `bayes` draws further candidates where those before were good, some at a time.
 
 Candidates that learn side by side pause where they are judged: those that go on take over their columns from there, and so
 does the best one, whose version is that of its own training bit by bit. Of others, and on tasks by `halving`, a judgement is a
@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ....algorithms.population import ALIKE, MOST, POPULATION, TOGETHER, PopulationOptions
+from ....algorithms.population import MOST
 from ....warehouse.durable import clear
 from ....warehouse.models import Models
 from ....warehouse.scratch import scratch
-from ... import parts
 from ...engines.base import Engine, Staged
 from ...errors import StatementError, TrainingError
 from ...progress import SilentReporter
@@ -36,41 +35,35 @@ from ..clauses.tune import TUNE, Tune
 from ..clauses.validate import VALIDATE
 from ..metrics.labels import divided
 from ..metrics.validations import HIGHER
-from ..plan import NONE, Plan, Use
+from ..plan import NONE, Plan
 from ..start import train
 from ..trial import Trial
+from .bayes import Search
 from .paired import JudgedRows, gain_of
-from .space import DEFAULT, INFEASIBLE, STOPPED, SUCCEEDED
+from .side_by_side import can_learn_together, together
+from .space import DEFAULT, INFEASIBLE, STOPPED, SUCCEEDED, Candidate
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
     from ...progress import Reporter
 
+AT_ONCE = 4  # candidates that a search draws before it knows what comes of them, where they learn side by side
 LAST = 2  # candidates that halving leaves, of which the better one is taken
 
 
-class Candidate(NamedTuple):
-    """A candidate's options.
-
-    Attributes:
-        options: those that differ between candidates.
-        algorithm: with them.
-        statement: that trains them alone.
-        default: none of what is tried is given.
-        left_out: then, what has no default that is known.
-    """
-
-    options: dict[str, Any]
-    algorithm: Use
-    statement: str
-    default: bool
-    left_out: tuple[str, ...]
-
-
 def tuned(
-    plan: Plan, tune: Tune, candidates: Sequence[Candidate], engine: Engine, models: Models, reporter: Reporter
+    plan: Plan,
+    tune: Tune,
+    candidates: Sequence[Candidate],
+    search: Search | None,
+    engine: Engine,
+    models: Models,
+    reporter: Reporter,
 ) -> pa.Table:
     """Train every candidate, and the best one as the model's version.
+
+    Args:
+        search: gives further candidates after the first ones; None: there are no others.
 
     Returns:
         As `train`, of the best.
@@ -87,6 +80,8 @@ def tuned(
             engine.stage(plan.query, folder / "rows")  # once for all
             there = quoted(str((folder / "rows").absolute()))
             read = replace(plan, query=f"SELECT * FROM parquet.{there}", passing=False)
+        if search is not None:
+            candidates = candidates[: search.first + candidates[0].default]
         trials = Judging(read, tune, candidates, engine, folder, reporter, can_learn_together(plan, candidates, schema))
         usual = [n for n, one in enumerate(candidates) if one.default]
         for n in usual:
@@ -99,30 +94,15 @@ def tuned(
                 alive = trials.better_half(alive)
         else:
             trials.judge([*usual, *alive], 1.0)
+            if search is not None:
+                alive = trials.searched(search, alive)
             alive = trials.better_half(alive)
         number = trials.decided(alive[0])
-        winner = candidates[number]
+        winner = trials.candidates[number]
         plan = replace(plan, algorithm=winner.algorithm, statement=winner.statement)
         plan = plan.having(TUNE, replace(tune, found=tuple(trials.found)))
         rows = None if read.query == plan.query else folder / "rows"
         return train(plan, engine, models, reporter, Trial(begins=trials.begins([number]), rows=rows))
-
-
-def can_learn_together(plan: Plan, candidates: Sequence[Candidate], schema: pa.Schema) -> bool:
-    """Return whether candidates can learn side by side: their parameters are rows, of one label that is a number."""
-    differing = {name for one in candidates for name in one.options}
-    labels = [name.lower() for name in plan.clause(LABEL).columns]
-    label = next((field for field in schema if [field.name.lower()] == labels), None)
-    return (
-        plan.algorithm.name in TOGETHER
-        and not differing & {*ALIKE}
-        and plan.settings.task == "auto"
-        and plan.settings.patience is None
-        and not plan.settings.vectors
-        and label is not None
-        and not pa.types.is_string(label.type)
-        and not any(use.on for use in plan.operators)
-    )
 
 
 class TrialCheckpoint(NamedTuple):
@@ -138,6 +118,7 @@ class Judging:
     """Trainings of candidates, in a warehouse that goes with the statement, and what came of them.
 
     Attributes:
+        candidates: those so far.
         found: a line of ML.TRIAL_INFO for each candidate.
     """
 
@@ -153,18 +134,16 @@ class Judging:
     ) -> None:
         self._plan = plan
         self._tune = tune
-        self._candidates = candidates
+        self.candidates: list[Candidate] = []
         self._engine = engine
         self._folder = folder / "trials"
         self._reporter = reporter
         self._together = together
         self._reached: dict[int, TrialCheckpoint] = {}
         self._trained = 0
-        self.found: list[dict[str, Any]] = [
-            {"trial_id": n, "options": one.options, "by": tune.metric, "metric": None, "error": None, "status": STOPPED}
-            for n, one in enumerate(candidates, 0 if candidates[0].default else 1)
-        ]
+        self.found: list[dict[str, Any]] = []
         self._usual = 0 if candidates[0].default else None
+        self.add(candidates)
         self._rows: dict[int, JudgedRows] = {}
 
     def judge(self, chosen: Sequence[int], share: float) -> None:
@@ -177,8 +156,31 @@ class Judging:
         for start in range(0, len(chosen), size):
             self._judge(chosen[start : start + size], share)
             if self._tune.method != "halving":
-                tried = [n for n in chosen[: start + size] if n != self._usual]
-                self._forget(self._best_first(tried)[:1])
+                self._forget(self._best_first([n for n in range(len(self.candidates)) if n != self._usual])[:1])
+
+    def add(self, candidates: Sequence[Candidate]) -> list[int]:
+        """Take in candidates, and return their places."""
+        start = len(self.candidates)
+        self.candidates += candidates
+        by, first = self._tune.metric, 0 if self._usual is not None else 1
+        self.found += [
+            {"trial_id": n, "options": one.options, "by": by, "metric": None, "error": None, "status": STOPPED}
+            for n, one in enumerate(candidates, start + first)
+        ]
+        return [*range(start, len(self.candidates))]
+
+    def searched(self, search: Search, judged: Sequence[int]) -> list[int]:
+        """Judge further candidates, each drawn by what came of those before, and return all."""
+        every = [*judged]
+        search.begin([self.candidates[n].options for n in every], [self.found[n]["metric"] for n in every])
+        while (left := self._tune.trials - len(every)) > 0:
+            more = self.add(search.ask(min(left, AT_ONCE if self._together else 1)))
+            if not more:
+                break
+            self.judge(more, 1.0)
+            search.tell([self.found[n]["metric"] for n in more])
+            every += more
+        return every
 
     def begins(self, group: Sequence[int]) -> Beginning | None:
         """Return what candidates have learned so far, where that can be taken over; None where they begin anew."""
@@ -212,8 +214,8 @@ class Judging:
         plan = replace(self._plan, model="trial", replace=False, settings=settings).having(RELEASE, None)
         label = next(iter(plan.clause(LABEL).columns), "")
         labels = [label, *(f"trial {n + 1} of {label}" for n in group[1:])] if group[1:] else []
-        use = self._candidates[group[0]].algorithm
-        plan = together(plan, use, [self._candidates[n].algorithm.options for n in group], labels)
+        use = self.candidates[group[0]].algorithm
+        plan = together(plan, use, [self.candidates[n].algorithm.options for n in group], labels)
         models, began = Models(folder), time.monotonic()
         try:
             train(plan, self._engine, models, SilentReporter(), trial)
@@ -306,24 +308,6 @@ class Judging:
         if gain > half:
             return best, f"; better than the defaults by {told}."
         return usual, f"; trial {self.found[best]['trial_id']} differs by {told}."
-
-
-def together(plan: Plan, use: Use, options: Sequence[Any], labels: Sequence[str]) -> Plan:
-    """Return the plan of candidates side by side, each with a copy of the label; of one alone its own."""
-    if not labels:
-        return replace(plan, algorithm=use)
-    label = quoted(labels[0])
-    copies = ", ".join(f"{label} AS {quoted(name)}" for name in labels[1:])
-
-    def copied(query: str) -> str:
-        return f"SELECT *, {copies} FROM ({query})"
-
-    validate = plan.clause(VALIDATE)
-    if validate is not None and validate.query is not None:
-        validate = replace(validate, query=copied(validate.query))
-    population = Use(use.name, {}, PopulationOptions(parts.ALGORITHM.find(use.name, None), tuple(options)), part=POPULATION)
-    plan = replace(plan, algorithm=population, query=copied(plan.query)).having(VALIDATE, validate)
-    return plan.having(LABEL, replace(plan.clause(LABEL), columns=tuple(labels)))
 
 
 def judging(manifest: Manifest) -> dict[str, float | None]:
