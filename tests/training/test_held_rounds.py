@@ -81,7 +81,7 @@ def test_a_training_stops_after_rounds_without_gain_and_learns_all_rows_in_as_ma
     best, learned = int(np.argmin(losses)), session.models.version("m").manifest.learned
     assert len(losses) == best + 5 < 200
     assert (learned.best_pass, learned.held_out, learned.examples) == (best, "all", ROWS)
-    assert any(note.startswith(f"Stopped after round {best + 5}: 4 without gain. The trees are") for note in heard.notes)
+    assert any(note.startswith(f"Stopped after round {best + 5}: no gain in 4. The version is") for note in heard.notes)
     session.sql(f"TRAIN MODEL plain USING {USING.format(best + 1)} AS {rows(path)}")
     np.testing.assert_allclose(predicted(session, "m", path), predicted(session, "plain", path), atol=1e-5)
     apart = clauses.replace("LAST 0.2", f"({rows(path, 'id >= 1600')})")

@@ -73,7 +73,7 @@ class HeldRows(RoundJudge):
 
     def end(self) -> None:
         """Say what was kept, and write what TUNE asks for."""
-        if (note := note_of_stop(self._monitor.validations, "round", "trees")) is not None:
+        if (note := note_of_stop(self._monitor.validations, "round", "version")) is not None:
             self._monitor.note(note)
         if self._judging is not None:
             self._validator.write(self._judging)
