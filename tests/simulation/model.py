@@ -115,7 +115,7 @@ class LogSource(NamedTuple):
 class LogPrepared:
     """What the driver and workers know; see Prepared."""
 
-    counts_by_pass = drops = False
+    counts_by_pass = ends_passes = drops = False
     rebuilds = first_pass = 0
     asked = Observations()
     schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
@@ -134,6 +134,10 @@ class LogPrepared:
         self.turns = turns_of(len(log.splits), self.passes)
         self.targets = Targets.of(("label",), "classes", False)
         self._pause = pause
+
+    @property
+    def by_pass(self) -> bool:
+        return self.hold_out is not None
 
     @property
     def input(self) -> SimpleNamespace:
