@@ -25,6 +25,7 @@ ALGORITHMS: Registry[Part[Any, Algorithm]] = Registry(
         "deepfm": "networks.deepfm.DEEPFM",
         "dcn": "networks.dcn.DCN",
         "final": "networks.final.FINAL",
+        "two_stream": "networks.two_stream.TWO_STREAM",
         "multi_task": "networks.multi_task.MULTI_TASK",
         "din": "networks.din.DIN",
         "dien": "networks.dien.DIEN",

@@ -24,6 +24,7 @@ from xpsql.algorithms.networks.dien import DienOptions
 from xpsql.algorithms.networks.din import DinOptions
 from xpsql.algorithms.networks.final import FinalOptions
 from xpsql.algorithms.networks.tdm import TdmOptions
+from xpsql.algorithms.networks.two_stream import TwoStreamOptions
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions
 from xpsql.platform.options import Part
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
@@ -37,6 +38,10 @@ OTHERS = {
         TwoTowerOptions(query=("user", "tags", "age"), item=("item", "scores", "price", "embedding"), hidden=(8,)),
     ),
     "final": (algorithms.LAYOUT, FinalOptions(normalise="none")),  # test_batch_norm.py has normalised networks
+    "two_stream": (
+        algorithms.LAYOUT,
+        TwoStreamOptions(normalise="none", first=("user",), second=("tags",)),
+    ),
     "word2vec": (algorithms.SEQUENCES, None),
     "din": (
         algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("users", "items"))]),

@@ -45,6 +45,7 @@ FLIGHTS = {
     "deepfm": (0.4229, 0.7072),
     "dcn": (0.4232, 0.7071),
     "final": (0.4266, 0.7055),
+    "two_stream (first = (carrier), second = (dest))": (0.4417, 0.6942),
     "multi_task": (0.4232, 0.7071),
     "svm": (0.4406, 0.6865),
     "xsvd (user = (tailnum, carrier), item = (dest, hour))": (0.4242, 0.7021),
