@@ -50,7 +50,7 @@ test: $(VENV)/.dev  ## Run every test but the slow ones, three files at a time.
 	$(BIN)/python $(PYTEST) -m 'not slow'
 
 test-slow: $(VENV)/.dev  ## Run the tests that start clusters and builds, or kill processes: `SLOW` of tests/conftest.py.
-	XLA_FLAGS= $(BIN)/python $(PYTEST) -m slow
+	$(BIN)/python $(PYTEST) -m slow
 
 test-torch: $(VENV)/.torch  ## Run the tests of networks in PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
 	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py

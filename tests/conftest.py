@@ -27,11 +27,6 @@ for profile, repeats in (("xpsql", True), ("chaos", False)):  # what make test d
     settings.register_profile(profile, deadline=None, derandomize=repeats, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("xpsql")
 
-QUICK = "--xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault(
-    "XLA_FLAGS", QUICK
-)  # programs run a few times each, and half of a run compiles; make test-slow has XLA's own
-
 gc.set_threshold(100_000, 50, 50)  # programs leave much behind, and little of it in circles: a tenth of the time
 prepare_jax()  # as sessions do, for tests without one too: with what runs before have compiled
 

@@ -17,7 +17,7 @@ ROWS = 512
 # Of those whose intercept begins at the mean label, which is another one in two days than in the first.
 BEGINS = {"xftrl", "logistic_regression", "ffm"}
 GROWS = {"tdm"}  # whose tree is another one by the rows of two days
-WARM = {"owlqn": "CONTINUE begins at the weights of the version", "xgboost": "CONTINUE is a warm start"}
+WARM = {"owlqn": "CONTINUE begins at the weights of its version", "xgboost": "CONTINUE is a warm start"}
 
 
 @pytest.fixture

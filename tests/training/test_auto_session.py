@@ -243,7 +243,7 @@ def test_an_export_has_what_an_example_gets_of_each_feature(session: xpsql.Sessi
 @pytest.mark.parametrize(
     ("uses", "reason"),
     [
-        ("slrm (item = user, history = tags) IGNORE (ts)", "takes no rates of items: its features are pairs of them"),
+        ("slrm (item = user, history = tags) IGNORE (ts)", "takes no rates of items: its features are pairs of items only"),
         (
             "two_tower (query = (tags), item = (user)) IGNORE (ts, label)",
             "takes no rates of clicks: it learns only from items taken",

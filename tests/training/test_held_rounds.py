@@ -140,7 +140,7 @@ def test_trials_of_trees_are_judged_by_rows_held_out(session: xpsql.Session, pat
         ("VALIDATE ON 0.2 WITH (patience = 2, passes = 3)", "passes = 3 has no effect"),
         ("VALIDATE ON 0.2 WITH (held_out = 'rest')", "Take 'all'"),
         ("WITH (patience = 2)", "needs rows to judge passes by"),
-        ("VALIDATE ON 0.2 WITH (patience = 2, patience_by = 'r2')", "patience_by = 'r2' is never known"),
+        ("VALIDATE ON 0.2 WITH (patience = 2, patience_by = 'r2')", "patience_by = 'r2' is not measured"),
         ("VALIDATE ON 0.2 OPERATORS (auto_session)", "scores rows by a version's own rates"),
     ],
 )

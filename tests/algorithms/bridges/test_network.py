@@ -239,7 +239,7 @@ class Counting(nnx.Module):
         return self.out(x.flat)
 """
     path = written(tmp_path, text)
-    with pytest.raises(xpsql.StatementError, match=r"state that is no parameter: calls, a Calls"):
+    with pytest.raises(xpsql.StatementError, match=r"state that is not a parameter: calls, a Calls"):
         train(session, f"file = '{path}', class = 'Counting'")
 
 
