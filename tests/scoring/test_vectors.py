@@ -96,5 +96,5 @@ def test_what_cannot_be_exported_is_refused(session: xpsql.Session, statement: s
 
 def test_a_column_of_one_side_is_not_read_from_the_other(session: xpsql.Session) -> None:
     users = "(SELECT user, array(1) AS had, 'k0' AS kind FROM range(5) AS t(user))"
-    with pytest.raises(xpsql.StatementError, match="knows kind of the item; return it by ITEMS, in place of the query"):
+    with pytest.raises(xpsql.StatementError, match="learned kind of the item; return it by ITEMS, in place of the query"):
         session.sql(f"SELECT * FROM ML.RECOMMEND(MODEL m, {users}, 2, ITEMS (SELECT DISTINCT item FROM log))")
