@@ -50,7 +50,15 @@ class Result:
         return self.arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame; pandas must be installed."""
+        """Return the rows as a pandas frame; pandas must be installed.
+
+        Raises:
+            StatementError: it is not installed.
+        """
+        try:
+            import pandas  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise StatementError("A pandas frame needs the package pandas: pip install pandas.") from error
         return self.arrow().to_pandas()
 
     df = to_pandas

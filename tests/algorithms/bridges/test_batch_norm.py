@@ -101,5 +101,5 @@ def test_other_state_of_a_module_of_torch_is_refused_by_name(session: xpsql.Sess
         text = NETWORKS["torch"].replace("momentum=0.1)", f"momentum=0.1)\n        {attribute}")
         text = "import torch\n" + text.replace("x):\n", f"x):\n        {call}\n")
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(xpsql.StatementError, match=f"state that is no parameter: {name}"):
+        with pytest.raises(xpsql.StatementError, match=f"state that is not a parameter: {name}"):
             session.sql(f"TRAIN MODEL m USING network (file = '{path}', class = 'Normed') LABEL y AS SELECT 'a' AS x, 1 AS y")
