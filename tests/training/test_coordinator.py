@@ -280,7 +280,7 @@ def test_tasks_that_must_end_are_answered_no_more() -> None:
     with opened(1) as coordinator, Membership(coordinator.contact, "worker", 0, 0):
         coordinator.require("worker", 0, 0)
         coordinator.fail(LostError("Lost shard 0."))
-        with pytest.raises(LostError, match=r"All tasks end; worker 0 asks for more"):
+        with pytest.raises(LostError, match=r"All tasks end; worker 0 asks for work"):
             coordinator.require("worker", 0, 0)
 
 
