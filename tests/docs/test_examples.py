@@ -15,7 +15,7 @@ from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.udf import FUNCTIONS
 
 PAGES = ("reference/_examples", "transform")
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e-?\d+)?")
 OF_THE_MACHINE = re.compile(r"^(time  |memory  |checkpoints|\.\.\. |\s*\d+ +rows/)")
 """How lines begin whose numbers are others elsewhere: times, bytes of files, and how many rows are left out."""
 WITH_OUTPUT = re.compile(r"^```sql[^\n]*\n((?:(?!^```).)*)^```\n+```(?:text)?\n", re.MULTILINE | re.DOTALL)
@@ -25,7 +25,7 @@ def lines(output: str) -> Iterator[tuple[str, list[float]]]:
     """Yield the lines of a table: words, and numbers."""
     for line in output.splitlines():
         if line.strip("- "):
-            numbers = [] if OF_THE_MACHINE.match(line) else [float(number) for number in NUMBER.findall(line)]
+            numbers = [] if OF_THE_MACHINE.match(line) else [float(number.replace(",", "")) for number in NUMBER.findall(line)]
             yield " ".join(NUMBER.sub("N", line).split()), numbers
 
 
