@@ -18,7 +18,13 @@ inline uint64_t text_key(PyObject* value, const FeatureColumn& column) {
     return xxh64::hash_bytes(reinterpret_cast<const uint8_t*>(text), static_cast<size_t>(size), column.seed);
 }
 
-// Text that is a date as CAST AS STRING writes it, of a day that every month has.
+inline int days_of(int year, int month) {
+    constexpr int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    return days[month - 1] + (month == 2 && leap);
+}
+
+// Text that is a date as CAST AS STRING writes it.
 inline uint64_t date_key(PyObject* value, const FeatureColumn& column) {
     Py_ssize_t size = 0;
     const char* text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : nullptr;
@@ -35,7 +41,7 @@ inline uint64_t date_key(PyObject* value, const FeatureColumn& column) {
         throw Unsupported{};
     }
     const int year = digits(0, 4), month = digits(5, 2), day = digits(8, 2);
-    if (year < 1 || month < 1 || month > 12 || day < 1 || day > 28) throw Unsupported{};
+    if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_of(year, month)) throw Unsupported{};
     return xxh64::hash_bytes(reinterpret_cast<const uint8_t*>(text), 10, column.seed);
 }
 

@@ -1,0 +1,1 @@
+"""Algorithms over graphs: vertex programs, and vectors of vertices."""

@@ -1,0 +1,1 @@
+"""What tables of edges become without a model: random walks, samples of neighbours."""

@@ -1,0 +1,38 @@
+"""Versions of vertex programs, whose rows are values of vertices in place of weights."""
+
+from __future__ import annotations
+
+from ...algorithms.graphs.limbs import BITS, THERE
+from ...warehouse.manifest import Manifest
+from ..errors import StatementError
+from ..training.graphs.versions import has_vertices
+
+
+def refuse_vertices(manifest: Manifest, what: str) -> None:
+    """Refuse to take the numbers of such rows for weights.
+
+    Args:
+        what: takes them for weights, as it begins a message: "ML.FOLD goes over weights".
+
+    Raises:
+        StatementError: a version has such rows.
+    """
+    if has_vertices(manifest):
+        raise StatementError(
+            f"{what}, and {manifest.model} has values of vertices, by {manifest.algorithm.name}. Query them: "
+            f"SELECT key, value FROM ML.WEIGHTS(MODEL {manifest.model})."
+        )
+
+
+def value_of(manifest: Manifest) -> str:
+    """Return the expression of a vertex's value over its row, as ML.PREDICT gives it."""
+    from ...algorithms.vertex_program import FIXED, ONE, VertexProgram
+    from ..training.recipe import algorithm_of  # imports JAX
+
+    program = algorithm_of(manifest).program
+    assert isinstance(program, VertexProgram)  # whose rows are values
+    low, middle, high = (f"CAST(element_at(w, {n}) AS BIGINT)" for n in (1, 2, 3))
+    half = THERE // 2
+    signed = f"(({high} - {THERE} + {half}) % {THERE} - {half})"  # the highest bit is the sign
+    value = f"({low} + {middle} * {1 << BITS} + {signed} * {1 << 2 * BITS})"
+    return f"CAST({value} AS DOUBLE) / {ONE}D" if program.kind == FIXED else value
