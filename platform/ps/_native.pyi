@@ -801,3 +801,150 @@ def place_two_choice(keys: npt.NDArray[np.uint64], first_prime: int, second_prim
     Raises:
         ValueError: a key finds no place.
     """
+
+class Numbering:
+    """Numbers keys by their first occurrence, over any number of calls: int32, from 0."""
+
+    def number(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+        """Return the number of each key.
+
+        Raises:
+            ValueError: there would be more than 2^31 - 1 keys.
+        """
+
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """Return the keys by their number."""
+
+def count_ends(ends: npt.NDArray[np.int32], counts: npt.NDArray[np.int64]) -> None:
+    """Add 1 to the count of each end."""
+
+def sum_weights(ends: npt.NDArray[np.int32], weights: npt.NDArray[np.float32], limbs: npt.NDArray[np.int64]) -> None:
+    """Add the weight of each edge to the sum of its end, exactly: int64[n, 3], in units of 1, 2^-31 and 2^-62; weights lie in
+    [0, 2^31)."""
+
+def place_edges(
+    groups: npt.NDArray[np.int32],
+    others: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float32] | None,
+    next: npt.NDArray[np.int64],
+    others_out: npt.NDArray[np.int32],
+    weights_out: npt.NDArray[np.float32] | None,
+) -> None:
+    """Move the other ends of edges, and their weights, to the places of their groups.
+
+    Args:
+        groups, others: int32[n], both ends.
+        next: int64[groups], where the next edge of each group goes; moved on.
+    """
+
+def tidy(
+    offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], loops: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Return groups whose members ascend, each once; without loops none is a member of its own."""
+
+def sums_along(
+    offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], values: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the sum of its members' values for each group; every kernel of groups has these arguments:
+
+    Args:
+        offsets: int64[n + 1], where the members of each begin.
+        others: int32[members], numbers below n.
+        values: of each of the n.
+    """
+
+def weighted_sums_along(
+    offsets: npt.NDArray[np.int64],
+    others: npt.NDArray[np.int32],
+    weights: npt.NDArray[np.float32],
+    values: npt.NDArray[np.float64],
+) -> npt.NDArray[np.int64]:
+    """Return the sum of values times weights, each product rounded, so that it does not depend on their order."""
+
+def extremes_along(
+    offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], values: npt.NDArray[np.int64], most: bool
+) -> npt.NDArray[np.int64]:
+    """Return the least value of each group, or the largest; of an empty one the largest int64, or the least."""
+
+def joined(
+    offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], values: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the least value of each one's connected component."""
+
+def h_index(
+    offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], values: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return the largest h such that h members have a value of h or more, at most the own value."""
+
+def most_frequent(
+    offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], values: npt.NDArray[np.int64], salt: int
+) -> npt.NDArray[np.int64]:
+    """Return the value that most members have: of equally frequent ones the own, else that of the least hash with the salt."""
+
+def triangles(offsets: npt.NDArray[np.int64], others: npt.NDArray[np.int32], part: int, parts: int) -> npt.NDArray[np.int64]:
+    """Return how many triangles each vertex is in, of those whose least vertex by degree is number part, part + parts, ...
+
+    Groups are undirected and tidy.
+    """
+
+def common_neighbours(
+    offsets: npt.NDArray[np.int64],
+    middles: npt.NDArray[np.int32],
+    middle_offsets: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int32],
+    factors: npt.NDArray[np.float64],
+    degrees: npt.NDArray[np.int64] | None,
+    keys: npt.NDArray[np.uint64],
+    top: int,
+    part: int,
+    parts: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return pairs of vertices with common neighbours, the best of each vertex, and their scores in units of 2^-40.
+
+    Args:
+        offsets, middles: the neighbours of each vertex through which it is paired; middle_offsets, ends: the same by these.
+        factors: what each neighbour weighs.
+        degrees: scores are divided by the number of neighbours of either; None: they are not.
+        keys: of vertices, which order equal scores.
+    """
+
+def swing(
+    item_offsets: npt.NDArray[np.int64],
+    users_of_items: npt.NDArray[np.int32],
+    user_offsets: npt.NDArray[np.int64],
+    items_of_users: npt.NDArray[np.int32],
+    factors: npt.NDArray[np.float64],
+    keys: npt.NDArray[np.uint64],
+    alpha: float,
+    top: int,
+    part: int,
+    parts: int,
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return the best other items of the items part, part + parts, ...: item, other and score in units of 2^-40.
+
+    Args:
+        item_offsets, users_of_items: the users of each item, ascending; user_offsets, items_of_users: the items of each user.
+        factors: float64[n], of users, with the product of which pairs of them count.
+        keys: uint64[n], by which equal scores are ordered.
+    """
+
+def walks(
+    offsets: npt.NDArray[np.int64],
+    others: npt.NDArray[np.int32],
+    cumulative: npt.NDArray[np.float64] | None,
+    keys: npt.NDArray[np.uint64],
+    starts: npt.NDArray[np.int32],
+    numbers: int,
+    length: int,
+    p: float,
+    q: float,
+    seed: int,
+) -> npt.NDArray[np.int32]:
+    """Return so many random walks from each start, int32[starts * numbers * length], -1 after a walk's end.
+
+    Args:
+        others: ascending within a group.
+        cumulative: float64[members], running sums of the weights of each group's members; None: all weigh the same.
+        keys: that what is random depends on, with the seed.
+        p, q: 1 / p is the weight of going back, 1 / q that of going to where the vertex before has no edge to.
+    """

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from ..functions import READINGS
 from .compiled.ladder import Ladder
-from .gang import Gang
-from .messages import Keys, Pulled, Push
-from .placement import Placement, dealt, merged, merged_dense, parts_of
+from .gang import Gang, own_shard
+from .keyed import Find, KeyedAnswer, KeyedRequest, ShardReadings
+from .messages import Floats, Keys, Pulled, Push
+from .networks.network_messages import OutputsAsked, OutputsMade
+from .networks.network_shards import NetworkShards as NetworkShards
+from .placement import Placement, dealt, merged, merged_dense, parts_of, put_together
 from .shard import Shard
 
 MOST_AHEAD = 4
@@ -58,6 +62,10 @@ class Client(Protocol):
         """Start a push."""
         ...
 
+    def fold_rows(self, request: KeyedRequest) -> Floats:
+        """Return a few numbers of each of some rows, float32[n, width], in place of the rows."""
+        ...
+
     def leave(self, worker: int) -> None:
         """Notify every shard that a worker pushes no more."""
         ...
@@ -78,6 +86,10 @@ class Port(Protocol):
         """Start a push of keys that are all this shard's."""
         ...
 
+    def start_fold_rows(self, request: KeyedRequest) -> Handle[KeyedAnswer]:
+        """Start a keyed read of keys that are all this shard's."""
+        ...
+
     def start_leave(self, worker: int) -> Handle[object]:
         """Start notifying the shard that a worker pushes no more."""
         ...
@@ -88,12 +100,16 @@ class Sharded:
 
     Args:
         ports: the shards in order; each holds an equal run of the 1024 slices.
+
+    Attributes:
+        networks: over vectors with ids, where shards run them: they keep the parameters to themselves; None: workers do.
     """
 
     def __init__(self, ports: Sequence[Port]) -> None:
         self._ports = tuple(ports)
         self._ladder = Ladder()
         self._placed: tuple[Placement, ...] = ()
+        self.networks: NetworkShards | None = None
 
     def pull(self, keys: Keys, size: int) -> Pulled:
         """See Client."""
@@ -121,9 +137,21 @@ class Sharded:
         if len(self._ports) == 1:
             return self._ports[0].start_push(push)
         placement = self._placement(push.touched.keys)
-        dense = dealt({name: values.size for name, values in push.dense.items()}, len(self._ports))
-        parts = parts_of(push, placement, dense)
+        sizes, networks = {name: values.size for name, values in push.dense.items()}, self.networks
+        parts = parts_of(push, placement, dealt(sizes if networks is None else sizes | networks.sizes, len(self._ports)))
+        if networks is not None:
+            parts = networks.parts(push, parts)
         return All([port.start_push(part) for port, part in zip(self._ports, parts, strict=True)])
+
+    def fold_rows(self, request: KeyedRequest) -> Floats:
+        """See Client."""
+        if len(self._ports) == 1:
+            return self._ports[0].start_fold_rows(request).result().values
+        placement = Placement(request.keys, len(self._ports), self._ladder)
+        parts = [
+            port.start_fold_rows(request._replace(keys=own)) for port, own in zip(self._ports, placement.keys, strict=True)
+        ]
+        return put_together([part.result().values for part in parts], placement)
 
     def _placement(self, keys: Keys) -> Placement:
         """Return which shard each key belongs to; a push has the keys of one of the last pulls."""
@@ -185,6 +213,7 @@ class LocalPort(NamedTuple):
     """A shard in this process: requests are carried out as they are started."""
 
     shard: Shard | Gang
+    readings: ShardReadings
 
     def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
         """See Port; the answer is padded in any case, and has the dense parameters."""
@@ -199,6 +228,15 @@ class LocalPort(NamedTuple):
         self.shard.push(push)
         return ReadyAnswer(None)
 
+    def start_fold_rows(self, request: KeyedRequest) -> Handle[KeyedAnswer]:
+        """See Port."""
+        return ReadyAnswer(self.readings.answer(request))
+
+    def start_outputs(self, asked: OutputsAsked) -> Handle[OutputsMade]:
+        """See OutputsPort."""
+        assert isinstance(self.shard, Gang)
+        return ReadyAnswer(self.shard.outputs(asked))
+
     def start_leave(self, worker: int) -> Handle[object]:
         """See Port."""
         self.shard.leave(worker)
@@ -210,8 +248,15 @@ class LocalClient(Sharded):
 
     Args:
         shards: each holds an equal run of the 1024 slices.
+        find: returns the readings that there are, by name.
     """
 
-    def __init__(self, shards: Sequence[Shard | Gang]) -> None:
-        super().__init__([LocalPort(shard) for shard in shards])
+    def __init__(self, shards: Sequence[Shard | Gang], find: Find = READINGS.find) -> None:
+        self._local = [LocalPort(shard, ShardReadings(own_shard(shard), find)) for shard in shards]
+        super().__init__(self._local)
         self.shards = tuple(shards)
+
+    def run_networks(self, sizes: dict[str, int], counts: Mapping[str, int]) -> NetworkShards:
+        """Ask shards for what networks make of vectors from now on; see NetworkShards."""
+        self.networks = NetworkShards(self._local, sizes, counts)
+        return self.networks

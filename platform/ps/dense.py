@@ -111,8 +111,12 @@ class DenseProgram:
 
     def part(self, number: int, num_shards: int, device: jax.Device | None = None) -> ShardDense:
         """Return the new parameters of one shard; `device`: see ShardDense."""
+        return ShardDense(self, self.dealt(num_shards)[number], device)
+
+    def dealt(self, num_shards: int) -> list[tuple[str, ...]]:
+        """Return the names of the pieces of each shard."""
         sizes = {name: math.prod(piece.shape(self.specs[piece.of].shape)) for name, piece in self.pieces.items()}
-        return ShardDense(self, dealt(sizes, num_shards)[number], device)
+        return dealt(sizes, num_shards)
 
     def initial(self, piece: DensePiece) -> tuple[jax.Array, Any]:
         """Return a piece's first values and its optimizer's first state."""

@@ -98,5 +98,6 @@ def lines_context(w: jax.Array, lived: Lived) -> Context:
         draw=jnp.zeros(4, jnp.uint32),
         base_rate=jnp.zeros((), jnp.float32),
         examples=jnp.zeros((), jnp.float32),
+        pushed=jnp.zeros((), jnp.float32),
         rate=jnp.ones((), jnp.float32),
     )

@@ -72,6 +72,7 @@ class DeviceTable(Table):
             self._rows.changing(keys)
             program = self._programs.push if self.watch is None else self._programs.watched_push
             numbers = {**self._numbers_of(keys, now), **{name[1:]: of for name, of in drawn(touched.batch).items()}}
+            numbers["pushed"] = touched.examples
             given = packed(size, keys, numbers, touched), None if seen is None else longer(seen, size)
             held, done = program(self._rows.held, *given, self.programs.brought(pulled, gradients))
             self._rows.pushed(held, done.tally, keys, done.left, done.words, done.floats)
@@ -95,7 +96,8 @@ class DeviceTable(Table):
         """Return the numbers of a call."""
         tally = self._rows.tally
         counted = {f"tally_{name}": count for name, count in tally._asdict().items()}
-        of_all = {"base_rate": self.base_rate, "examples": self.examples, "rate": self.rate, "pass": 0, "split": 0, "batch": 0}
+        of_all = {"base_rate": self.base_rate, "examples": self.examples, "pushed": 0, "rate": self.rate}
+        of_all |= {"pass": 0, "split": 0, "batch": 0}
         return {"rows": len(keys), "now": now, "since": self.since, "clock": self._rows.clock, **counted, **of_all}
 
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from ..errors import LostError, TrainingError
 from .messages import Description, Keys, Pulled, Push
+from .networks.network_messages import OutputsAsked, OutputsMade
+from .networks.runs import NetworkRuns
 from .shard import Shard
 from .watermarks import RunRecord
 
@@ -18,6 +20,11 @@ ANSWER_SECONDS = HELD_UP_SECONDS + STEP_SECONDS + 60.0
 """How long a worker should wait for the answer to its push: until the gang itself has reported who is missing."""
 
 HeldUp = Callable[[Sequence[int], float], None]
+
+
+def own_shard(shard: Shard | Gang) -> Shard:
+    """Return a shard without the gang around it."""
+    return shard.shard if isinstance(shard, Gang) else shard
 
 
 class Gang:
@@ -33,19 +40,25 @@ class Gang:
             long.
         hybrid: rows change as each push comes; only dense parameters wait for the step, and change once, by the mean gradient
             of its examples, as by an all-reduce.
+        networks: over vectors with ids, which the shard runs: all workers' pulls of a step are answered at once, and their
+            pushes change the parameters once, as hybrid does; None: workers run them.
 
     Attributes:
-        shard: the shard, as given.
+        shard, networks: as given.
     """
 
-    def __init__(self, shard: Shard, num_workers: int, held_up: HeldUp, hybrid: bool = False) -> None:
-        self.shard = shard
+    def __init__(
+        self, shard: Shard, num_workers: int, held_up: HeldUp, hybrid: bool = False, networks: NetworkRuns | None = None
+    ) -> None:
+        self.shard, self.networks = shard, networks
         self._held_up = held_up
         self._hybrid = hybrid
         self._told = -1
         self._workers = range(num_workers)
         self._at_work = set(self._workers)
         self._waiting: dict[int, Push] = {}
+        self._asking: dict[int, OutputsAsked] = {}
+        self._made: dict[int, OutputsMade] = {}
         self._step = 0
         self._last: int | None = None
         self._error: BaseException | None = None
@@ -54,6 +67,39 @@ class Gang:
     def pull(self, keys: Keys, size: int) -> Pulled:
         """See Shard."""
         return self.shard.pull(keys, size)
+
+    def outputs(self, asked: OutputsAsked) -> OutputsMade:
+        """Return what networks make of vectors, when every worker that is still at work has asked; at once where a batch is
+        only scored.
+
+        Raises:
+            TrainingError: the request of one of them failed, or did not come within ten minutes.
+        """
+        assert self.networks is not None
+        if asked.alone:
+            return OutputsMade(*self.networks.outputs([asked]))
+        with self._changed:
+            self._begin_round()
+            self._asking[asked.worker] = asked
+            self._answer_if_all_asked()
+            if not self._changed.wait_for(lambda: asked.worker in self._made or self._error is not None, STEP_SECONDS):
+                names = ", ".join(map(str, sorted(self._at_work - self._asking.keys())))
+                raise TrainingError(f"Worker {asked.worker} waited {STEP_SECONDS:.0f} s for worker {names} to ask for vectors.")
+            self._require_whole()
+            return self._made.pop(asked.worker)
+
+    def _answer_if_all_asked(self) -> None:
+        if not self._asking or self._at_work - self._asking.keys() or self._error is not None:
+            return
+        assert self.networks is not None
+        try:
+            workers = sorted(self._asking)
+            made = self.networks.outputs([self._asking[worker] for worker in workers])
+            self._made |= {worker: OutputsMade(own) for worker, own in zip(workers, made, strict=True)}
+        except BaseException as error:
+            self._error = error
+        self._asking = {}
+        self._changed.notify_all()
 
     def push(self, push: Push) -> None:
         """See Shard; returns when the step of all workers is applied.
@@ -114,6 +160,7 @@ class Gang:
             self._begin_round()
             self._at_work.discard(worker)
             self._apply_if_complete()
+            self._answer_if_all_asked()
 
     def _begin_round(self) -> None:
         if not self._at_work:
@@ -144,6 +191,8 @@ class Gang:
             try:
                 if not self._changed.wait_for(lambda: self._step >= at or self._error is not None, STAND_SECONDS):
                     raise TrainingError(f"Expected {at} steps within {STAND_SECONDS:.0f} s, got {self._step}.")
+                if self.networks is not None:
+                    self.networks.steps.wait(at, STAND_SECONDS)
                 self._require_whole()
                 yield
             finally:
@@ -162,6 +211,8 @@ class Gang:
 
     def end(self) -> None:
         """Wake all waiting workers: there will be no further step."""
+        if self.networks is not None:
+            self.networks.end()
         with self._changed:
             self._error = self._error or LostError("The shard ends.")
             self._changed.notify_all()
@@ -188,6 +239,8 @@ class Gang:
             else:
                 for push in pushes:
                     self.shard.push(push)
+            if self.networks is not None:
+                self.networks.learn(pushes)
         except BaseException as error:
             self._error = error
         self._waiting = {}

@@ -95,7 +95,8 @@ def hash_text(values: pa.Array, seed: int, slot: str) -> Keys:
     if pa.types.is_uint64(kind):
         return hash_strings(values.cast(pa.string()), seed)
     if pa.types.is_integer(kind):
-        return hash_integer(as_type(values, pa.int64()), seed, _native.hash_int64_text)
+        whole = numbers(values, np.dtype(kind.to_pandas_dtype())).astype(np.int64, copy=False)
+        return _native.hash_int64_text(whole, *validity(values), seed)
     if pa.types.is_boolean(kind):
         return take_or(hash_strings(pa.array(["false", "true"]), seed), values.cast(pa.uint8()), seed)
     if pa.types.is_date(kind):

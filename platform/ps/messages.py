@@ -34,6 +34,7 @@ Arrays = Mapping[str, Array]
 NO_WEIGHTS: Mapping[str, Floats] = MappingProxyType({})
 NO_DENSE: Arrays = MappingProxyType({})
 NO_UPDATES: Mapping[str, int] = MappingProxyType({})
+NO_OUTPUTS: Mapping[str, OutputGradients] = MappingProxyType({})
 NO_MOMENTS = no_moments(0)
 OFFERED = "offered"
 """The column of what the chain's operators offer, kept with w for readers."""
@@ -112,6 +113,20 @@ class Pulled(NamedTuple):
     dense_version: int = 1
 
 
+class OutputGradients(NamedTuple):
+    """The gradients of what shards made of vectors with ids, for one batch.
+
+    Attributes:
+        codes: int32[k], which vectors, ascending.
+        gradients: float32[k, dim] of the outputs of their network, summed over examples.
+        examples: of the whole batch, those with a weight.
+    """
+
+    codes: NDArray[np.int32]
+    gradients: Floats
+    examples: int
+
+
 class Push(NamedTuple):
     """One batch's updates for the keys and dense parameters of one shard.
 
@@ -125,6 +140,7 @@ class Push(NamedTuple):
         worker: who pushes; a gang's pushes are applied in the order of their workers.
         dense_updates: dense parameter -> its updates as pulled; where operators use them.
         dense_weights: dense parameter -> its values as pulled; where operators use them.
+        outputs: by the name of vectors whose network shards run, the gradients of its outputs.
     """
 
     touched: Touched
@@ -136,6 +152,7 @@ class Push(NamedTuple):
     worker: int = 0
     dense_updates: Mapping[str, int] = NO_UPDATES
     dense_weights: Arrays = NO_DENSE
+    outputs: Mapping[str, OutputGradients] = NO_OUTPUTS
 
 
 def mean_of(pushes: Sequence[Push]) -> Push:

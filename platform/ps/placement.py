@@ -87,7 +87,7 @@ def parts_of(push: Push, placement: Placement, dense: Sequence[Sequence[str]]) -
             updates=updates[i],
             gradients=gradients[i],
             weights=weights[i],
-            dense={name: push.dense[name] for name in dense[i]},
+            dense={name: push.dense[name] for name in dense[i] if name in push.dense},
             dense_updates={name: push.dense_updates[name] for name in dense[i] if name in push.dense_updates},
             dense_weights={name: push.dense_weights[name] for name in dense[i] if name in push.dense_weights},
         )
@@ -127,6 +127,14 @@ def joined(parts: Sequence[Mapping[str, Floats]], placement: Placement, size: in
             put_rows(whole[name], where, values)
     for rows in whole.values():
         rows[sum(map(len, placement.keys)) :] = 0
+    return whole
+
+
+def put_together(parts: Sequence[Floats], placement: Placement) -> Floats:
+    """Return float32[n, width] in the order of all keys, of what each shard answers of its own."""
+    whole = np.empty((len(placement.of), parts[0].shape[1]), np.float32)
+    for part, where in zip(parts, placement.positions, strict=True):
+        put_rows(whole, where, part)
     return whole
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from ..errors import LostError
 from .client import Handle, Sharded
-from .messages import NO_MOMENTS, Description, Keys, Pulled, Push
+from .keyed import FOLD_ROWS, KeyedAnswer, KeyedRequest
+from .messages import NO_MOMENTS, Arrays, Description, Keys, Pulled, Push
+from .networks.network_messages import NetworkGradient, OutputsAsked, OutputsMade, ParametersAsked
+from .networks.network_shards import NetworkShards
+from .networks.runs import part_of
 from .service import (
     DESCRIBE,
     LEAVE,
+    NETWORK_STEP,
+    OUTPUTS,
+    PARAMETERS,
     PULL,
     PULL_DENSE,
     PUSH,
@@ -22,6 +29,7 @@ from .service import (
     Pull,
     WorkerLeave,
 )
+from .transport.base import ShardsClient
 from .transport.connection import Connection, Exchange, PendingAnswer
 from .transport.connection_limits import make_room
 from .transport.sockets import Address
@@ -76,27 +84,40 @@ class Completed(NamedTuple):
 
 
 class RemotePort:
-    """A shard behind a server."""
+    """A shard behind a server.
+
+    Attributes:
+        spared: pulls go without the parameters of networks that shards run.
+    """
 
     def __init__(self, connection: Connection, exchange: Exchange, seconds: float) -> None:
         self.connection, self.exchange, self.seconds = connection, exchange, seconds
         self._known = KnownDense()
+        self.spared = False
 
     def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
         """See Port."""
-        request = Pull(keys, size, padded, self._known.version if dense else ROWS_ALONE)
+        request = Pull(keys, size, padded, self._known.version if dense else ROWS_ALONE, self.spared)
         pulled = Awaited(self.exchange, self.connection.start(PULL, request), self.seconds)
         return Completed(pulled, self._known) if dense else pulled
 
     def start_pull_dense(self) -> Handle[Pulled]:
         """See Port."""
-        request = DensePull(self._known.version)
+        request = DensePull(self._known.version, self.spared)
         pulled = Awaited(self.exchange, self.connection.start(PULL_DENSE, request), self.seconds)
         return Completed(pulled, self._known)
 
     def start_push(self, push: Push) -> Handle[object]:
         """See Port."""
         return Awaited(self.exchange, self.connection.start(PUSH, push), self.seconds)
+
+    def start_fold_rows(self, request: KeyedRequest) -> Handle[KeyedAnswer]:
+        """See Port."""
+        return Awaited(self.exchange, self.connection.start(FOLD_ROWS, request), self.seconds)
+
+    def start_outputs(self, asked: OutputsAsked) -> Handle[OutputsMade]:
+        """See OutputsPort."""
+        return Awaited(self.exchange, self.connection.start(OUTPUTS, asked), self.seconds)
 
     def start_leave(self, worker: int) -> Handle[object]:
         """See Port."""
@@ -136,7 +157,15 @@ class RemoteClient(Sharded):
             self.close()
             raise
         self._exchange = Exchange(self._connections)
-        super().__init__([RemotePort(connection, self._exchange, deadline_seconds) for connection in self._connections])
+        self._remote = [RemotePort(connection, self._exchange, deadline_seconds) for connection in self._connections]
+        super().__init__(self._remote)
+
+    def run_networks(self, sizes: dict[str, int], counts: Mapping[str, int]) -> NetworkShards:
+        """Ask shards for what networks make of vectors from now on; see NetworkShards."""
+        for port in self._remote:
+            port.spared = True
+        self.networks = NetworkShards(self._remote, sizes, counts)
+        return self.networks
 
     def describe(self) -> list[Description]:
         """Return what each shard holds."""
@@ -148,7 +177,11 @@ class RemoteClient(Sharded):
         Raises:
             LostError: a shard is lost, or does not answer within `seconds`; names it.
         """
-        pending = [connection.start(call, request) for connection in self._connections]
+        return self.spread(call, [request] * len(self._connections), seconds)
+
+    def spread(self, call: Method[Q, A], requests: Sequence[Q], seconds: float) -> list[A]:
+        """Make a call of all shards at once, with a request for each; see each."""
+        pending = [one.start(call, request) for one, request in zip(self._connections, requests, strict=True)]
         return [self._exchange.result(one, seconds) for one in pending]
 
     def each_until(self, call: Method[Q, A], request: Q, given_up: threading.Event) -> list[A]:
@@ -174,3 +207,29 @@ class RemoteClient(Sharded):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+class RemotePeers:
+    """Shards behind servers.
+
+    Args:
+        client: of all of them.
+        names: for each shard, the pieces that it holds.
+        seconds: how long an answer may take.
+    """
+
+    def __init__(self, client: ShardsClient, names: Sequence[Sequence[str]], seconds: float) -> None:
+        self._client, self._names, self._seconds = client, names, seconds
+
+    def parameters(self, after: int) -> Arrays:
+        """See NetworkPeers."""
+        found = self._client.each(PARAMETERS, ParametersAsked(after), self._seconds)
+        return {name: values for one in found for name, values in one.values.items()}
+
+    def send(self, gradient: NetworkGradient) -> None:
+        """See NetworkPeers."""
+        self._client.spread(NETWORK_STEP, [part_of(gradient, names) for names in self._names], self._seconds)
+
+    def close(self) -> None:
+        """See NetworkPeers."""
+        self._client.__exit__(None, None, None)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import TrainingError
 from ..operators.step_rates import StepRates
+from .keys import NUM_SLICES
 from .messages import NO_MOMENTS, BatchId, Description, Gate, Keys, Mask, Pulled, Push, RefusedError, mean_of
 from .moments import merged
 from .passes import clear
-from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, State, TableState, cancelled, layout_of
+from .rows.watch import Watch
+from .snapshot import CHECKPOINTS, LEAST_KEPT_BYTES, MOST_KEPT, Records, Snapshot, cancelled, state_of
 from .sweep import Sweep
-from .watch import Watch
 from .watermarks import Run, RunRecord, Watermarks
 
 if TYPE_CHECKING:  # whose arithmetic is JAX
@@ -113,14 +115,27 @@ class Shard:
 
     def end_pass(self, number: int) -> None:
         """Apply what updates rows at the end of a pass, once: where it has been, nothing happens."""
-        with self._lock:
-            if self.updates is None or self.watermarks is None:
-                return
-            self._read.wait_for(lambda: self._snapshot is None, READ_SECONDS)
-            self._cancel()
+        if self.updates is None or self.watermarks is None:
+            return
+        with self._between_pushes():
             runs = self.watermarks.unended(number)
             self.watermarks.end(number, runs)
             self._update(dict.fromkeys(runs, self.updates.of_passes))
+
+    def apply(self, updates: RowUpdates, numbers: tuple[int, ...]) -> None:
+        """Apply updates to all rows, by their numbers, between two pushes."""
+        with self._between_pushes():
+            self._collect()
+            for name, table in self.tables.items():
+                self._evict(name, updates.apply(table, numbers, [range(NUM_SLICES)], self.now))
+
+    @contextmanager
+    def _between_pushes(self) -> Iterator[None]:
+        """Let no push be applied for the length of a block, which changes all rows: a snapshot that is read is waited for."""
+        with self._lock:
+            self._read.wait_for(lambda: self._snapshot is None, READ_SECONDS)
+            self._cancel()
+            yield
 
     def _update(self, due: Mapping[Run, Sequence[int]]) -> None:
         """Apply updates to the rows of runs, by their numbers, which are the same for most."""
@@ -194,23 +209,7 @@ class Shard:
         """
         with self._lock:
             self._cancel()
-            tables = {}
-            for name, table in self.tables.items():
-                gone, whole = table.store.begin_snapshot(full, reader)
-                tables[name] = TableState(layout_of(table.store.layout), table.since, whole, gone)
-            state = State(
-                self.now,
-                self.examples,
-                self.positives,
-                dict(self.reports),
-                self.moments,
-                tuple(self.dense.arrays()),
-                self.first.candidates.entries() if self.first.candidates is not None else None,
-                self.first.trials.entries() if self.first.trials is not None else None,
-                self.watermarks.entries() if self.watermarks is not None else (),
-                tables,
-            )
-            self._snapshot = Snapshot(self, state)
+            self._snapshot = Snapshot(self, state_of(self, full, reader))
             return self._snapshot
 
     def take(self, snapshot: Snapshot, table: str, records: Records) -> int:

@@ -6,8 +6,13 @@ The checks take the same few microseconds for any number of keys.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ..errors import TrainingError
 from .compiled.ladder import most_padded
-from .messages import BatchId, Keys, Push
+from .messages import BatchId, Keys, OutputGradients, Push
+from .networks.network_messages import Codes, OutputsAsked
+from .networks.runs import NetworkRuns, Networks, ShardNetwork
 from .shard import Shard
 from .transport.checks import COUNT, WORD, check_names, check_shape, check_vector, check_within
 
@@ -32,15 +37,55 @@ def check_batch(batch: BatchId) -> None:
         check_within(f"{name} of a batch", number, COUNT if name == "before" else WORD)
 
 
+def check_codes(name: str, codes: Codes, network: ShardNetwork) -> int:
+    """Require codes of vectors, ascending; return how many they are.
+
+    Raises:
+        TrainingError: they are others.
+    """
+    n = check_vector(f"codes of {name}", codes)
+    if n:
+        check_within(f"the first code of {name}", int(codes[0]), range(1, network.count))
+        check_within(f"the last code of {name}", int(codes[-1]), range(1, network.count))
+        if not (codes[1:] > codes[:-1]).all():
+            raise TrainingError(f"Expected codes of {name} in ascending order.")
+    return n
+
+
+def check_asked(asked: OutputsAsked, networks: Networks) -> None:
+    """Require a request for outputs of all networks.
+
+    Raises:
+        TrainingError: it is another one.
+    """
+    check_names("the vectors asked for", asked.codes, networks, networks)
+    for name, codes in asked.codes.items():
+        check_codes(name, codes, networks[name])
+
+
+def check_outputs(outputs: Mapping[str, OutputGradients], networks: Networks) -> None:
+    """Require gradients of the outputs of all networks.
+
+    Raises:
+        TrainingError: they are others.
+    """
+    check_names("the vectors of gradients", outputs, networks, networks)
+    for name, (codes, gradients, examples) in outputs.items():
+        check_within(f"examples of {name}", examples, WORD)
+        check_shape(f"gradients of {name}", gradients, (check_codes(name, codes, networks[name]), networks[name].dim))
+
+
 class PushChecks:
     """Checks that a push fits a shard.
 
     Args:
         shard: whose tables and dense parameters it is for; they are there, empty or not.
+        networks: that it runs; None: none.
     """
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: Shard, networks: NetworkRuns | None = None) -> None:
         self._shard = shard
+        self._networks: Networks = {} if networks is None else networks.networks
         programs = [table.programs for table in shard.tables.values()]
         self._dims = {name: one.spec.dim for rows in programs for name, one in rows.tables.items()}
         self._pulled = [name for rows in programs for name in rows.needs_pulled]
@@ -70,6 +115,8 @@ class PushChecks:
                 check_shape(f"{what} of {name}", rows, (size, self._dims[name]))
         for name, counts in push.updates.items():
             check_shape(f"updates of {name}", counts, (n,))
+        if push.outputs or self._networks:
+            check_outputs(push.outputs, self._networks)
         self._check_rest(push)
 
     def _check_rest(self, push: Push) -> None:

@@ -21,9 +21,10 @@ from .candidates import Counted, OnTrial
 from .keys import slices
 from .messages import Keys, Stored
 from .moments import Moments
-from .watermarks import RunRecord
+from .watermarks import RunRecord, Watermarks
 
 if TYPE_CHECKING:
+    from .dense import ShardDense
     from .table import Table
 
 PIECE_BYTES = 1 << 22
@@ -91,6 +92,22 @@ class Snapshotted(Protocol):
         ...
 
 
+class StateHolder(Protocol):
+    """What a state is of: a shard."""
+
+    now: int
+    examples: int
+    positives: float
+    reports: dict[str, float]
+    moments: Moments
+    dense: ShardDense
+    watermarks: Watermarks | None
+    tables: Mapping[str, Table]
+
+    @property
+    def first(self) -> Table: ...
+
+
 class Snapshot:
     """A shard at one moment, made by Shard.snapshot; a context manager.
 
@@ -123,6 +140,26 @@ class Snapshot:
     def __exit__(self, *raised: object) -> None:
         """Read no more; where some is left, the shard's next snapshot is full."""
         self._shard.cancel(self)
+
+
+def state_of(shard: StateHolder, full: bool, reader: int) -> State:
+    """Begin to read the rows of a shard, and return all else that it holds; see Shard.snapshot."""
+    tables, first = {}, shard.first
+    for name, table in shard.tables.items():
+        gone, whole = table.store.begin_snapshot(full, reader)
+        tables[name] = TableState(layout_of(table.store.layout), table.since, whole, gone)
+    return State(
+        shard.now,
+        shard.examples,
+        shard.positives,
+        dict(shard.reports),
+        shard.moments,
+        tuple(shard.dense.arrays()),
+        first.candidates.entries() if first.candidates is not None else None,
+        first.trials.entries() if first.trials is not None else None,
+        shard.watermarks.entries() if shard.watermarks is not None else (),
+        tables,
+    )
 
 
 def cancelled() -> CheckpointError:

@@ -22,7 +22,7 @@ from .compiled.starts import Starts
 from .compiled.table_programs import DRAWN, STATISTICS, Programs
 from .messages import BatchId, Counts, Floats, Gate, Keys, Mask, Read, RefusedError, Touched
 from .rows.base import MISSING, NewRows, Rows
-from .watch import Watch
+from .rows.watch import Watch
 
 STATISTIC_COLUMNS = [("slot", "uint16", 1), *((name, "uint32", 1) for name in STATISTICS)]
 NUMBER = {name: number for number, (name, _, _) in enumerate(STATISTIC_COLUMNS)}
@@ -208,6 +208,13 @@ class Table:
         found, ended = program(given)
         return found, np.asarray(ended)[: len(keys)]
 
+    def ends(self, program: Program, store: Rows, keys: Keys, rows: NDArray[np.uint32], size: int, now: int) -> Mask:
+        """Return which of some rows, of this table or on trial for it, end by a program, bool[n]."""
+        given = program.prepared(size)
+        store.gather_into(rows, given)
+        self._rest(given, keys, np.zeros(len(keys), np.bool_), now)
+        return np.asarray(program(given))[: len(keys)]
+
     def __len__(self) -> int:
         return len(self.store)
 
@@ -296,7 +303,7 @@ class Table:
     def _tell(self, given: Arguments, touched: Touched, seen: Counts | None) -> None:
         """Set the inputs of a program that a push brings."""
         counted = {"@counts": touched.counts, "@clicks": touched.clicks, "@seen": seen, "slot": touched.slots}
-        given.put({**counted, **drawn(touched.batch)})
+        given.put({**counted, "@pushed": touched.examples, **drawn(touched.batch)})
 
     def _report(self, done: Done) -> dict[str, float]:
         if self.watch is not None and done.bounds is not None:

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from hypothesis import settings
 
+from tests.cases import costly
 from tests.ps.rows_suite import RowsSuite
 from tests.ps.test_native_snapshot import SnapshotMachine
 from tests.ps.test_native_store import COLUMNS, COUNT, StoreMachine, V, random_keys
@@ -55,10 +56,10 @@ class TightSnapshotMachine(SnapshotMachine):
     new_rows = staticmethod(tight)
 
 
-TestDeviceAgreesWithDict = DeviceMachine.TestCase
+TestDeviceAgreesWithDict = costly(DeviceMachine.TestCase)
 TestSnapshotIsTheDeviceAtOneMoment = DeviceSnapshotMachine.TestCase
 TestLittleMemoryAgreesWithDict = TightMachine.TestCase
-TestSnapshotIsOfBothMemories = TightSnapshotMachine.TestCase
+TestSnapshotIsOfBothMemories = costly(TightSnapshotMachine.TestCase)
 for case in (
     TestDeviceAgreesWithDict,
     TestSnapshotIsTheDeviceAtOneMoment,
@@ -81,6 +82,7 @@ def read(made: DeviceRows | Store, keys: np.ndarray) -> np.ndarray:
     return found
 
 
+@costly
 def test_rows_on_card_agree_with_the_native_store_as_they_grow() -> None:
     made, store = roomy(COLUMNS), Store(COLUMNS)
     for part in np.split(random_keys(60_000), 6):
@@ -96,6 +98,7 @@ def test_rows_on_card_agree_with_the_native_store_as_they_grow() -> None:
     assert not len(made.beside)
 
 
+@costly
 def test_a_batch_is_brought_to_the_device_whatever_has_to_leave_it() -> None:
     made, keys = tight(COLUMNS), random_keys(5_000)
     filled(made, keys)

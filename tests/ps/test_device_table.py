@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.cases import costly
 from tests.ps.test_device_rows import device
 from tests.ps.test_remote_client import VECTORS, WEIGHTS, random_keys
 from xpsql.algorithms.layers.initial import uniform
@@ -99,6 +100,7 @@ def assert_same(shards: Sequence[Shard], keys_of_batches: list[NDArray[np.uint64
     assert_near(*map(dumped, shards))
 
 
+@costly
 def test_a_shard_on_a_device_is_one_on_the_native_store() -> None:
     shards = shard(512), shard()
     assert_same(shards, batches(12, 1500))
@@ -114,6 +116,7 @@ def test_rows_start_as_on_the_cpu_bit_for_bit() -> None:
     assert not native[2000:].any()
 
 
+@costly
 def test_rows_that_find_no_room_on_the_device_are_learned_all_the_same() -> None:
     shards = shard(512, 200_000), shard()
     assert_same(shards, batches(30, 4000))
@@ -122,6 +125,7 @@ def test_rows_that_find_no_room_on_the_device_are_learned_all_the_same() -> None
     assert len(store.beside) > 500
 
 
+@costly
 def test_a_batch_of_more_rows_than_the_device_may_hold_is_refused() -> None:
     small = shard(64, 20_000)
     with pytest.raises(TrainingError, match="A batch has 5,000 features, more than the memory granted on the device"):
@@ -142,6 +146,7 @@ def test_nothing_of_a_refused_push_is_stored() -> None:
     assert_near(dumped(one), before)
 
 
+@costly
 @pytest.mark.parametrize("most_bytes", [None, 200_000])
 def test_a_snapshot_of_a_shard_on_a_device_restores_one_on_the_native_store(most_bytes: int | None) -> None:
     one, reference = shard(512, most_bytes), shard()

@@ -13,6 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.cases import costly
 from xpsql.platform.ps._native import Arguments, Layout, Store, set_threads
 from xpsql.platform.ps.rows.base import NewRows, Rows
 
@@ -158,6 +159,7 @@ def random_keys(n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2**64, n, dtype=np.uint64)
 
 
+@costly
 def test_overhead_is_at_most_16_bytes_a_row_on_average_over_sizes() -> None:
     store = Store([("w", "float32", 4)])
     overheads = []

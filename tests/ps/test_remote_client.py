@@ -17,6 +17,7 @@ import optax
 import pytest
 from numpy.typing import NDArray
 
+from tests.cases import costly, costly_after_first
 from tests.ps.serving import HOST, SECRET, tcp
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
@@ -108,6 +109,7 @@ def rows(shards: list[Shard]) -> dict[tuple[str, int], dict[str, bytes]]:
     return found
 
 
+@costly_after_first
 @pytest.mark.parametrize(("num_shards", "unix"), [(1, True), (1, False), (2, True), (3, False), (5, True)])
 def test_remote_shards_give_what_local_ones_give_bit_for_bit(num_shards: int, unix: bool) -> None:
     local_shards, remote_shards = (new_shards(num_shards) for _ in range(2))
@@ -182,6 +184,7 @@ def test_a_local_client_offers_the_same_requests_ahead() -> None:
     np.testing.assert_array_equal(ahead.result().weights["weights"], client.pull(keys, 64).weights["weights"])
 
 
+@costly
 def test_sixteen_workers_at_once_lose_no_count() -> None:
     shards = new_shards(2)
     pool = random_keys(64, 4)
@@ -252,6 +255,7 @@ def test_a_shard_that_is_not_there_is_named_before_anything_is_sent() -> None:
         RemoteClient(addresses, SECRET)
 
 
+@costly
 def test_a_killed_shard_fails_the_training_and_is_named() -> None:
     with (
         subprocess.Popen(
@@ -275,6 +279,7 @@ def test_a_killed_shard_fails_the_training_and_is_named() -> None:
                 client.pull(keys, 128)
 
 
+@costly
 def test_a_server_process_serves_workers_over_both_sockets() -> None:
     local = LocalClient(new_shards(1))
     keys = random_keys(1000, 9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import settings
 
+from tests.cases import costly
 from tests.ps.rows_suite import RowsSuite
 from tests.ps.test_native_snapshot import SnapshotMachine
 from tests.ps.test_native_store import StoreMachine
@@ -48,6 +49,7 @@ TestSnapshotOfTheStoreFitsADict = SnapshotsOfDict.TestCase
 TestDictAgreesWithDict.settings = TestSnapshotIsTheDictAtOneMoment.settings = TestSnapshotOfTheStoreFitsADict.settings = FEW
 
 
+@costly
 def test_a_shard_on_a_dict_is_one_on_the_native_store_bit_for_bit() -> None:
     shards = [Shard(tables_of(PROGRAMS, new_rows), DENSE.part(0, 1), str) for new_rows in (Store, DictRows)]
     pool = random_keys(200, 1)

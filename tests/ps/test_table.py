@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.cases import costly_after_first
 from tests.operators.examples import EXAMPLES
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators import OPERATORS
@@ -146,6 +147,7 @@ def with_operator(name: str) -> Operator:
 EACH = [partial(with_operator, part.name) for part in OPERATORS if part.name not in ("admit", "expire")]
 
 
+@costly_after_first
 @pytest.mark.parametrize("make", [lambda: PLAIN, decayed_chain, *EACH], ids=["plain", "decayed", *(m.args[0] for m in EACH)])
 def test_dump_load_continue_equals_going_on(make: Callable[[], Operator]) -> None:
     operators, keys = make(), random_keys(200, 5)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._native import memory
+from ..messages import Counts, Keys
 
 T = TypeVar("T", bound=np.generic)
 
@@ -33,4 +34,12 @@ def padded(values: NDArray[T], size: int) -> NDArray[T]:
     whole = empty((len(values), size), values.dtype)
     whole[:, : values.shape[1]] = values
     whole[:, values.shape[1] :] = 0
+    return whole
+
+
+def split_keys(keys: Keys, size: int) -> Counts:
+    """Return keys as uint32[size, 2], low and high half, zeros after the last: JAX has no 64-bit integers."""
+    whole = empty((size, 2), np.uint32)
+    whole[: len(keys)] = keys.view(np.uint32).reshape(-1, 2)
+    whole[len(keys) :] = 0
     return whole

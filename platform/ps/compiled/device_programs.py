@@ -24,7 +24,7 @@ from .table_programs import DRAWN, STATISTICS
 COLUMNS = ("slot", *STATISTICS)
 """The words of a row after its own, in order."""
 UINTS = ("rows", "now", "since", *(name[1:] for name in DRAWN), "clock", "tally_rows", "tally_end", "tally_free")
-FLOATS = ("base_rate", "examples", "rate")
+FLOATS = ("base_rate", "examples", "pushed", "rate")
 MOST_COUNTED = np.uint32(0xFFFFFFFF)
 Words = NDArray[np.uint32]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._native import Arguments, put_rows
 from ..messages import Counts, Keys
-from .aligned import empty
+from .aligned import split_keys
 from .ladder import Ladder
 from .row_programs import RowPrograms
 
@@ -56,11 +56,3 @@ class Starts:
         if last is None or last.keys is not keys or not np.array_equal(last.rows, rows):
             last = self._last = Started(keys, rows, split_keys(keys[rows], self._ladder.size(len(rows))), {})
         return last
-
-
-def split_keys(keys: Keys, size: int) -> Counts:
-    """Return keys as uint32[size, 2], low and high half, zeros after the last: JAX has no 64-bit integers."""
-    whole = empty((size, 2), np.uint32)
-    whole[: len(keys)] = keys.view(np.uint32).reshape(-1, 2)
-    whole[len(keys) :] = 0
-    return whole

@@ -32,6 +32,7 @@ ROW: Inputs = {
     "@rows": ("int32", None),
     "@base_rate": ("float32", None),
     "@examples": ("float32", None),
+    "@pushed": ("float32", None),
     "@rate": ("float32", None),
     "slot": ("uint16", ()),
 }
@@ -211,6 +212,7 @@ class Programs:
             staleness=updates - jnp.minimum(given["@seen"], updates),
             pulled=given[self.pulled],
             draw=self.draw(given),
+            pushed=given["@pushed"],
             rate=given["@rate"],
         )
 
@@ -234,6 +236,7 @@ class Programs:
             draw=jnp.zeros(4, jnp.uint32),
             base_rate=given["@base_rate"],
             examples=given["@examples"],
+            pushed=jnp.zeros((), jnp.float32),
             rate=jnp.ones((), jnp.float32),
         )
 

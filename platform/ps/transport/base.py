@@ -7,7 +7,7 @@ connection or a server for a job.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
@@ -16,8 +16,9 @@ from .tls import Certificate
 from .wire import ConnectionLimits, Handler, Method
 
 if TYPE_CHECKING:  # they need JAX, the coordinator does not
-    from ..client import Handle
-    from ..messages import Description, Keys, Pulled, Push
+    from ..client import Handle, NetworkShards
+    from ..keyed import KeyedRequest
+    from ..messages import Description, Floats, Keys, Pulled, Push
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -75,6 +76,10 @@ class ShardsClient(Protocol):
         """See Client."""
         ...
 
+    def fold_rows(self, request: KeyedRequest) -> Floats:
+        """See Client."""
+        ...
+
     def leave(self, worker: int) -> None:
         """See Client."""
         ...
@@ -89,6 +94,14 @@ class ShardsClient(Protocol):
         Raises:
             LostError: a shard is lost, or does not answer within `seconds`; names it.
         """
+        ...
+
+    def spread(self, call: Method[Q, A], requests: Sequence[Q], seconds: float) -> list[A]:
+        """Make a call of all shards at once, with a request for each; see each."""
+        ...
+
+    def run_networks(self, sizes: dict[str, int], counts: Mapping[str, int]) -> NetworkShards:
+        """Ask shards for what networks make of vectors from now on; see NetworkShards."""
         ...
 
     def each_until(self, call: Method[Q, A], request: Q, given_up: threading.Event) -> list[A]:
@@ -149,6 +162,10 @@ class Transport(Protocol):
         Raises:
             TrainingError: a shard cannot be reached; names it.
         """
+        ...
+
+    def reaches(self, address: Address) -> bool:
+        """Return whether anything listens at an address, as far as this machine's network lets it know; asks more than once."""
         ...
 
     def serve(

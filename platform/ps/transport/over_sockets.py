@@ -9,7 +9,7 @@ from ..remote import RemoteClient
 from .base import ServerTrust
 from .connection import Connection
 from .server import Server
-from .sockets import Address
+from .sockets import Address, reaches
 from .tls import Certificate
 from .wire import ConnectionLimits, Handler
 
@@ -24,6 +24,10 @@ class SocketTransport(NamedTuple):
     def dial_shards(self, addresses: Sequence[Address], trust: ServerTrust, seconds: float) -> RemoteClient:
         """See Transport."""
         return RemoteClient(addresses, trust.secret, seconds, public=trust.public)
+
+    def reaches(self, address: Address) -> bool:
+        """See Transport."""
+        return reaches(address)
 
     def serve(
         self,

@@ -29,6 +29,8 @@ UNIX_BUFFER_BYTES = 1 << 19
 KEEPALIVE_IDLE_SECONDS = 60
 KEEPALIVE_INTERVAL_SECONDS = 10
 KEEPALIVE_PROBES = 6
+TRIES = 3
+TRY_SECONDS = 2.0
 CREDENTIALS = struct.Struct("=iII")  # of a peer: process, user, group
 
 
@@ -87,6 +89,18 @@ def connect(address: Address, seconds: float, context: ssl.SSLContext | None) ->
     tcp = socket.create_connection((address.host, address.port), seconds)
     tune(tcp)
     return context.wrap_socket(tcp) if context else tcp
+
+
+def reaches(address: Address) -> bool:
+    """Return whether anything listens at an address: a kernel answers for a busy process, too."""
+    for tried in range(TRIES):
+        time.sleep(tried and TRY_SECONDS)
+        try:
+            connect(address, TRY_SECONDS, None).close()
+        except (OSError, UnicodeError):
+            continue
+        return True
+    return False
 
 
 def is_own(unix: socket.socket) -> bool:
