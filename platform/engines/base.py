@@ -114,10 +114,12 @@ class Staged:
     Attributes:
         schema: the result's columns, in Spark's types.
         reason: completes "staged, as ...".
+        user: the column by which rows come first, whose rows of one value are read together; "": each row stands for itself.
     """
 
     schema: pa.Schema
     reason: str
+    user: str = ""
 
 
 class Statements(NamedTuple):
@@ -236,8 +238,3 @@ def check_names_apart(schema: pa.Schema) -> None:
 def internal_name(what: str) -> str:
     """Return a new name for a view that a statement makes for itself."""
     return f"{INTERNAL}{what}_{token_hex(6)}"
-
-
-def staged(engine: Engine, query: str, found: Scan | Staged, folder: Path) -> Scan:
-    """Return how to read a query's result, which is written into `folder` where it cannot be read in place."""
-    return engine.stage(query, folder) if isinstance(found, Staged) else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -111,25 +111,35 @@ def check_partition(statement: Insert, partitioned_by: Sequence[str]) -> None:
         raise StatementError("In PARTITION, columns with a value come before those without one.", name.position)
 
 
-def fixed_values(statement: Insert, table: pa.Schema, run: Callable[[str], pa.Table]) -> dict[str, pa.Scalar[pa.DataType]]:
+def fixed_values(
+    name: Name, given: Mapping[str, str], table: pa.Schema, run: Callable[[str], pa.Table]
+) -> dict[str, pa.Scalar[pa.DataType]]:
     """Return the values that PARTITION gives to columns, in the types of the table.
 
     Args:
+        given: the texts of values by columns in lower case.
         run: runs a query in Spark SQL.
     """
-    fields = [field for field in table if field.name.lower() in statement.fixed]
+    fields = [field for field in table if field.name.lower() in given]
     if not fields:
         return {}
-    items = (f"CAST({statement.fixed[field.name.lower()]} AS {spark_type(field.type, quoted)})" for field in fields)
+    items = (f"CAST({given[field.name.lower()]} AS {spark_type(field.type, quoted)})" for field in fields)
     try:
         row = run(f"SELECT {', '.join(items)}")
     except StatementError as error:
-        raise StatementError(f"PARTITION has a value that the table does not take: {error}", statement.name.position) from error
+        raise StatementError(f"PARTITION has a value that the table does not take: {error}", name.position) from error
     return {field.name: row.column(i)[0].cast(field.type) for i, field in enumerate(fields)}
 
 
-def partition_rows(by: Sequence[str], values: Sequence[Sequence[str | None]]) -> pa.Table:
-    """Return the rows of SHOW PARTITIONS, as Spark writes them."""
+def partition_rows(name: Name, tables: Tables) -> pa.Table:
+    """Return the rows of SHOW PARTITIONS, as Spark writes them.
+
+    Raises:
+        StatementError: the table has no partitions.
+    """
+    by, values = tables.partitioned_by(name.name), tables.partitions(name.name)
+    if not by:
+        raise StatementError(f"{name.name} has no partitions.", name.position)
     texts = ["/".join(f"{c}={NO_VALUE if v is None else v}" for c, v in zip(by, row, strict=True)) for row in values]
     return pa.table({"partition": pa.array(texts, pa.string())})
 

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from ...warehouse.durable import storing
 from ...warehouse.names import part_name
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 ROW_GROUP_ROWS = 122_880
 
@@ -24,16 +28,20 @@ def write(path: Path, rows: pa.RecordBatchReader) -> int:
     Raises:
         ModelError: the disk is full or not writable.
     """
-    import pyarrow.parquet as pq
-
     groups, count = row_groups(rows), 0
-    kept = [field.name for field in rows.schema if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)]
-    options = {"compression": "zstd", "compression_level": 1, "write_statistics": kept}
-    with storing(path), pq.ParquetWriter(path, rows.schema, **options) as writer:
+    with storing(path), written(path, rows.schema) as writer:
         for group in groups:
             writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
             count += group.num_rows
     return count
+
+
+def written(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """Return what writes a staged file."""
+    import pyarrow.parquet as pq
+
+    kept = [field.name for field in schema if not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type)]
+    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, write_statistics=kept)
 
 
 def write_parts(folder: Path, rows: pa.RecordBatchReader, columns: Sequence[str]) -> int:

@@ -50,6 +50,7 @@ class ParquetScan:
         schema: the result's columns, in Spark's types.
         staged: the query's rows were materialized into these files, which are deleted with the statement.
         coded_fields: the column of arrays of structs whose texts are read as dictionaries where they are stored so; "": none.
+        whole: a split is read as one table.
         condition: over the stored columns; every row of the result fulfils it, so a row group whose statistics rule it out is
             no split; None: nothing is known.
     """
@@ -62,6 +63,7 @@ class ParquetScan:
     staged: bool = False
     bounded: bool = True
     coded_fields: str = ""
+    whole: bool = False
     condition: pc.Expression | None = None
 
     @property
@@ -146,7 +148,7 @@ class ParquetScan:
         metadata = metadata_of(split.path)
         stored = in_dictionaries(metadata.row_group(split.row_group), categories)
         with parquet_file(split.path, metadata=metadata, read_dictionary=stored) as opened:
-            for batch in opened.batches(rows, split.row_group, needed):
+            for batch in opened.batches(max(rows, split.rows) if self.whole else rows, split.row_group, needed):
                 table = pa.Table.from_batches([batch])
                 made = table if project is None else project(table)
                 yield made.select(columns).rename_columns(list(wanted))
@@ -157,10 +159,10 @@ class ParquetScan:
         return [own[name if name in own else name.lower()] for name in wanted]
 
 
-def staged_scan(files: tuple[str, ...], schema: pa.Schema) -> ParquetScan:
+def staged_scan(files: tuple[str, ...], schema: pa.Schema, whole: bool = False) -> ParquetScan:
     """Return the scan of files that a query's rows were written to."""
     names = tuple(schema.names)
-    return ParquetScan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True)
+    return ParquetScan(files, dict(zip(names, names, strict=True)), None, names, schema, staged=True, whole=whole)
 
 
 def possible_groups(path: str, condition: pc.Expression) -> list[int]:

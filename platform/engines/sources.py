@@ -1,4 +1,4 @@
-"""What a query reads: the names of its relations, and how many files they are."""
+"""What a query reads: the names of its relations, the versions and columns that it asks for, and how many files they are."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Iterable
 from sqlglot import exp
 
 from ...warehouse.entries import SourceEntry
+from ..errors import StatementError
 from ..objects import stamp
+from .as_of import AsOf
 from .base import INTERNAL
+from .spark_sql.dialect import position_of
 
 
 def source_of(kind: str, name: str, files: Iterable[str], snapshot: str = "") -> SourceEntry:
@@ -34,12 +37,38 @@ def relations_in(query: exp.Expr) -> list[exp.Table]:
 def written(node: exp.Table) -> str:
     """Return the name of a relation in Spark's SQL, a path in backticks."""
     parts = [part for part in (node.catalog, node.db, node.name) if part]
-    return ".".join(part if part.isidentifier() else f"`{part}`" for part in parts)
+    name = ".".join(part if part.isidentifier() else f"`{part}`" for part in parts)
+    version = node.args.get("version")
+    return name if version is None else f"{name} {version.sql('spark')}"
 
 
 def names_in(query: exp.Expr) -> list[exp.Table]:
     """Return the nodes that name relations from outside of a query."""
     return [node for node in query.find_all(exp.Table) if isinstance(node.this, exp.Identifier) and not is_local(node)]
+
+
+def as_of_in(node: exp.Table) -> AsOf | None:
+    """Return what a reference says of the version that it reads; None where it says nothing.
+
+    Raises:
+        StatementError: it is no literal.
+    """
+    version = node.args.get("version")
+    if version is None:
+        return None
+    value = version.expression
+    value = value.this if isinstance(value, exp.Cast) else value  # DATE'2026-11-01'
+    if not isinstance(value, exp.Literal):
+        raise StatementError(f"{version.name} AS OF takes a number or a text here.", position_of(node.this))
+    return AsOf(version.name.upper(), value.this)
+
+
+def named_in(node: exp.Expr) -> frozenset[str] | None:
+    """Return all names in the query that a node is of, in lower case, among which are its columns; None where it takes all."""
+    root = node.root()
+    if root.find(exp.Star) or any(join.args.get("method") == "NATURAL" for join in root.find_all(exp.Join)):
+        return None
+    return frozenset(name.name.lower() for name in root.find_all(exp.Identifier))
 
 
 def is_local(table: exp.Table) -> bool:

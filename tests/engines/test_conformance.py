@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import costly_after_first
 from tests.engines.pandas_engine import PandasEngine
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -23,6 +24,7 @@ def opened(request: pytest.FixtureRequest) -> Callable[[Path], Engine]:
     return lambda warehouse: SparkEngine(spark, warehouse, owned=False)
 
 
+@costly_after_first
 @pytest.mark.parametrize("check", ENGINE_CHECKS, ids=lambda check: check.__name__)
 def test_an_engine_conforms(check: Callable[[EngineTrial], None], opened: Callable[[Path], Engine], tmp_path: Path) -> None:
     check(EngineTrial(opened, tmp_path))

@@ -9,49 +9,88 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import xpsql
-from tests.sparks import needs_spark_4
+from tests.cases import costly
+from tests.conftest import SETTINGS
+from tests.connect_server import serving
+from tests.sparks import needs_context, needs_spark_4
+from tests.training.log import log, write
 from xpsql.platform.errors import StatementError
+from xpsql.platform.progress import SilentReporter
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra connect")
 
-SERVER = """
-import sys
-from pyspark.sql import SparkSession
-from tests.conftest import SETTINGS
-
-builder = SparkSession.builder.master("local[3]")
-plugin = {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin", "spark.connect.grpc.binding.port": sys.argv[1]}
-for name, value in {**SETTINGS, **plugin, "spark.sql.warehouse.dir": sys.argv[2]}.items():
-    builder = builder.config(name, value)
-builder.getOrCreate()
-print("up", flush=True)
-sys.stdin.read()
-"""
-CHOSEN = "spark and (test_an_engine or xftrl or owlqn or xgboost)"
 SECONDS = 900
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server, which is another process with a JVM."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
-    folder, environment = tmp_path_factory.mktemp("connect"), {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-c", SERVER, port, str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        yield f"sc://127.0.0.1:{port}"
-        process.communicate(timeout=60)
+    with serving("local[4]", SETTINGS, tmp_path_factory.mktemp("connect")) as address:
+        yield address
+
+
+OF_LOG = "LABEL label IGNORE (ts, vector, tags, scores)"
+TRAININGS = {
+    "batch by batch": f"USING xftrl {OF_LOG} WITH (workers = 2, shards = 1, sync = 'bsp', batch_size = 64)",
+    "all examples at once": f"USING owlqn {OF_LOG} WITH (workers = 2)",
+    "by another package": f"USING xgboost (rounds = 3) {OF_LOG} WITH (workers = 1)",
+    "vertex programs": "USING pagerank SOURCE user TARGET item WITH (workers = 2)",
+    "events of users": "USING sequence (item = item, dim = 4) GROUP user TIME ts WITH (workers = 1, passes = 1)",
+}
+"""One of each strategy, and one whose batches are users."""
+
+
+def statements(path: Path) -> str:
+    """Return a script that learns all of them from a log."""
+    edges = f"SELECT user, CAST(item AS STRING) AS item FROM parquet.`{path}` WHERE user IS NOT NULL"
+    queries = {"pagerank": edges, "sequence": f"SELECT user, item, ts FROM parquet.`{path}` WHERE user IS NOT NULL"}
+    return ";".join(
+        f"TRAIN MODEL m{number} {how} AS {queries.get(how.split()[1], f'SELECT * FROM parquet.`{path}`')}"
+        for number, how in enumerate(TRAININGS.values())
+    )
+
+
+def learned(warehouse: Path, path: Path) -> list[pa.Table]:
+    """Return what the models hold; of the package's the predictions."""
+    found = []
+    with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
+        for number, how in enumerate(TRAININGS):
+            rows = f"ML.PREDICT(MODEL m{number}, (SELECT * FROM parquet.`{path}`)) ORDER BY ts"
+            weights = f"ML.WEIGHTS(MODEL m{number}) ORDER BY key"
+            found.append(session.sql(f"SELECT * FROM {rows if how == 'by another package' else weights}").arrow())
+    return found
 
 
 @needs_spark_4
-def test_engine_and_trainings_do_what_they_do_on_a_session_of_this_process(server: str) -> None:
-    files = ["tests/engines/test_conformance.py", "tests/algorithms/test_spark.py"]
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "--tb=short", "-k", CHOSEN, *files]
+@needs_context
+def test_a_server_gives_the_bits_that_a_session_of_this_process_gives(server: str, spark: SparkSession, tmp_path: Path) -> None:
+    path = write(log(600), tmp_path / "log.parquet", 150)
+    script = tmp_path / "train.sql"
+    script.write_text(statements(path))
+    command = [sys.executable, "-m", "xpsql", "run", str(script), "--engine", "spark", "--remote", server]
+    ran = subprocess.run(
+        [*command, "--warehouse", str(tmp_path / "connect")], capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-5000:]
+    with xpsql.connect(tmp_path / "classic", spark, SilentReporter()) as session:
+        session.sql(statements(path))
+    for how, there, here in zip(
+        TRAININGS, learned(tmp_path / "connect", path), learned(tmp_path / "classic", path), strict=True
+    ):
+        assert there.num_rows > 0, how
+        assert there.equals(here), how
+
+
+@costly
+@needs_spark_4
+def test_the_engine_does_what_it_does_on_a_session_of_this_process(server: str) -> None:
+    """The other tests of Spark run so in `make test-slow`."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "--tb=short", "tests/engines/test_conformance.py"]
     environment = {**os.environ, "XPSQL_TEST_REMOTE": server, "PYTEST_ADDOPTS": ""}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ran.returncode == 0, ran.stdout[-5000:]

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly
 from xpsql.platform.engines.base import Engine, Staged
 from xpsql.platform.engines.nested import NestedScan
 from xpsql.platform.engines.repeats import expanded, has_runs
@@ -97,6 +98,7 @@ def test_what_rows_have_in_common_is_read_once(log: str, tmp_path: Path) -> None
     assert len(first.column("user").chunk(0).values) < first.num_rows / 5
 
 
+@costly
 @pytest.mark.parametrize("algorithm", ["fm", "din (target = (item), history = (clicked))", "xgboost (rounds = 2)"])
 def test_a_model_of_nested_rows_is_that_of_flat_ones(log: str, tmp_path: Path, algorithm: str) -> None:
     """Grouped by what was read once, row by row, and of a table of the rows; with rows held out, too."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.cases import costly, costly_after_first
 from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -40,6 +41,7 @@ def reported(engine: Engine, table: str) -> list[object]:
     return states
 
 
+@costly
 def test_partitions_are_those_of_a_table_of_spark(spark: SparkSession, warehouse: Path) -> None:
     engine, embedded = SparkEngine(spark, warehouse / "spark", owned=False), DuckDBEngine(warehouse / "embedded")
     engine.execute("CREATE DATABASE IF NOT EXISTS other")
@@ -52,6 +54,7 @@ def test_partitions_are_those_of_a_table_of_spark(spark: SparkSession, warehouse
     embedded.close()
 
 
+@costly_after_first
 def test_a_partitioned_table_of_a_query_is_read_in_place_and_by_the_other_engine(
     opened: Callable[[], Engine], warehouse: Path
 ) -> None:
@@ -90,6 +93,7 @@ WRONG = [
 ]
 
 
+@costly_after_first
 def test_what_is_wrong_with_partitions_is_reported_before_anything_is_written(opened: Callable[[], Engine]) -> None:
     engine = opened()
     engine.execute("CREATE TABLE t (x INT) PARTITIONED BY (p INT, q INT)")
@@ -109,6 +113,7 @@ def test_a_table_of_a_newer_format_is_refused(engine: DuckDBEngine, warehouse: P
         engine.execute("SELECT * FROM t")
 
 
+@costly_after_first
 @pytest.mark.parametrize("how", ["parquet", "csv", "json"])
 def test_a_folder_of_rows_reads_as_the_one_that_spark_writes(
     spark_engine: SparkEngine, engine: DuckDBEngine, tmp_path: Path, how: str

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import slow
 from tests.engines.rows import rows
 from tests.warehouse.kill import killed
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -41,6 +42,7 @@ def changes(tell: Connection, warehouse: Path, number: int) -> None:
         engine.execute(f"INSERT OVERWRITE t SELECT {number}L AS change, id FROM range(50000)")
 
 
+@slow
 def test_a_kill_at_any_moment_leaves_the_old_rows_or_the_new_ones(engine: DuckDBEngine, warehouse: Path) -> None:
     seed = time.time_ns()
     print(f"seed {seed}")  # pytest shows it where the test fails

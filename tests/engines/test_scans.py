@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cases import costly_after_first
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -174,6 +175,7 @@ FILTERED = [
 ]
 
 
+@costly_after_first
 @pytest.mark.parametrize(("query", "splits"), FILTERED)
 def test_row_groups_that_statistics_rule_out_are_no_splits(
     engine: DuckDBEngine, tmp_path: Path, query: str, splits: int

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.cases import costly, costly_after_first
 from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -79,6 +80,7 @@ def test_columns_of_parquet_files_are_read_in_place(engine: SparkEngine, log: st
     assert [Path(file).name for file in scan.files] == ["one.parquet", "two.parquet"]
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     "condition",
     [
@@ -253,6 +255,7 @@ def test_results_have_the_types_that_the_schema_tells(engine: SparkEngine) -> No
     assert row[13:] == [[1, None], [("a", 1.0)], {"x": 1}, None, "y"]
 
 
+@costly
 def test_a_format_that_spark_does_not_have_is_named(engine: SparkEngine) -> None:
     with pytest.raises(StatementError, match=r"Spark has no format nope\."):
         engine.write_table("t", "SELECT 1 AS a", replace=False, format="nope")
@@ -285,6 +288,7 @@ def test_a_file_that_a_task_cannot_write_is_no_error_of_the_statement(engine: Sp
     assert list(tmp_path.glob("warehouse/.scratch/*")) == []
 
 
+@costly
 def test_a_stream_has_the_rows_of_all_partitions_in_order(engine: SparkEngine) -> None:
     reader = engine.reader("SELECT id AS x, id AS x FROM range(0, 30000, 1, 3)")
     assert reader.schema == pa.schema([("x", pa.int64()), ("x", pa.int64())])
@@ -343,6 +347,7 @@ def test_errors_have_a_place_and_no_stack_trace(
     assert "SQLSTATE" not in raised.value.message
 
 
+@costly
 def test_what_a_function_of_the_user_raises_reaches_the_user(spark: SparkSession, engine: SparkEngine, tmp_path: Path) -> None:
     spark.udf.register("fails", lambda n: {"a": 1}[f"no {n}"], "int")
     for run in (engine.execute, lambda q: engine.reader(q).read_all(), lambda q: engine.stage(q, tmp_path / "staged")):

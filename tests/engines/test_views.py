@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 
+from tests.cases import costly_after_first
 from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine, internal_name
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -25,6 +26,7 @@ def run(engine: Engine, *statements: str) -> None:
         engine.execute(statement)
 
 
+@costly_after_first
 def test_a_view_is_its_query_at_the_time_of_reading(engine: Engine, opened: Callable[[], Engine]) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1 AS a")
     engine.execute("CREATE VIEW v (x COMMENT 'renamed') AS SELECT a + 1 FROM t")

@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.cases import costly_after_first
+from tests.sparks import REMOTE
 from xpsql.platform.engines.spark import tasks
 from xpsql.platform.engines.spark.engine import SparkEngine
 from xpsql.platform.engines.tasks import Task
@@ -61,6 +63,7 @@ print("interrupted")
 ENDLESS = "FROM (SELECT pressed(i) AS n FROM range(1000000) t(i)), range(1000000) u(j), range(1000000) v(k)"
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("row", "query"),
     [
@@ -99,6 +102,7 @@ def notebook() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@costly_after_first
 @pytest.mark.parametrize("act", ACTIONS, ids=("query", "table", "stage", "files"))
 def test_ctrl_c_leaves_no_job_of_spark_behind(
     spark_engine: SparkEngine, tmp_path: Path, notebook: None, act: Callable[[SparkEngine, Path], object]
@@ -149,7 +153,9 @@ def test_ctrl_c_waits_for_what_must_not_be_cut(notebook: None) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def active_jobs(engine: SparkEngine) -> list[int]:
+def active_jobs(engine: SparkEngine) -> list[Any]:
+    if REMOTE:
+        return cast(Any, engine.spark).interruptAll()  # names what it ends
     context = engine.spark.sparkContext
     cast(Any, context)._jsc.sc().listenerBus().waitUntilEmpty()
     return list(context.statusTracker().getActiveJobsIds())

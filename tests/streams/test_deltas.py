@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, slow_elsewhere
 from tests.forkserver import CONTEXT
 from tests.streams.landing import answer
 from xpsql.platform.errors import ModelError
@@ -145,6 +146,8 @@ def test_slices_are_chosen_of_changes_too(session: xpsql.Session, monkeypatch: p
     assert 0 < int(keys.max()) < 1 << 62
 
 
+@costly
+@slow_elsewhere
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_statements_read_changes_as_they_read_all_rows(
     session: xpsql.Session, engine: str, request: pytest.FixtureRequest, tmp_path: Path
@@ -265,6 +268,7 @@ def cut(warehouse: Path, step: str) -> None:
     lock.release()
 
 
+@costly
 def test_a_compaction_that_is_killed_at_any_step_changes_nothing_and_leaves_nothing(session: xpsql.Session) -> None:
     expected = {name: table_of(newest(session).rows(name)) for name in ("weights", "vectors")}
     place, whole = session.models.warehouse / ".scratch" / "m", newest(session).folder / WHOLE

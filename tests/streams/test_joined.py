@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, slow_elsewhere
 from tests.forkserver import CONTEXT
 from tests.streams.landing import answer, learned
 from tests.streams.test_kill import killed
@@ -60,6 +61,7 @@ def counted(session: xpsql.Session) -> tuple[int, int]:
     return row["shows"], row["clicks"]
 
 
+@slow_elsewhere
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_files_are_joined_once_they_have_waited(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     arrives(tmp_path / "impressions", "a", impressions(0, 400), minutes=30)
@@ -80,6 +82,7 @@ def test_files_are_joined_once_they_have_waited(engine: str, request: pytest.Fix
         assert learned(answer(session, go_on)) == (2, "nothing new", 0)
 
 
+@costly
 def test_a_resumed_job_learns_the_rows_that_were_joined_first(tmp_path: Path) -> None:
     for number in range(2):
         arrives(tmp_path / "impressions", str(number), impressions(400 * number, 400), minutes=30 - number)

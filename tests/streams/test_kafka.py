@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, answer, go_on, learned, rows_of, train
 from tests.streams.topics import POISON, SCHEMA, among, messages, more, produced, skipping, stream
@@ -57,6 +58,7 @@ def test_each_message_is_learned_once_and_the_same_job_again_makes_no_version(se
     assert position == {f"topic {topic}": {"offsets": {"0": 500, "1": 500}, "messages": 1000}}
 
 
+@costly
 @pytest.mark.parametrize(
     ("columns", "where"),
     [(COLUMNS, ""), ("label, ts, upper(user) AS user, item + 1 AS item, price * 2 AS price", "WHERE item > 5")],
@@ -74,9 +76,13 @@ def test_a_topic_of_one_partition_is_learned_bit_for_bit_as_a_file_of_the_same_r
     go_on(session, f"{stream(broker, topic)} {where}", columns)
     session.sql(f"CONTINUE MODEL batch AS SELECT {columns} FROM parquet.`{after}` {where}")
     assert rows_of(session).equals(rows_of(session, "batch"))
-    assert session.models.version("m").manifest.metrics == session.models.version("batch").manifest.metrics
+    found, expected = (session.models.version(model).manifest.metrics for model in ("m", "batch"))
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():  # sums of parts that end at other batches
+        assert found[name] == (None if value is None else pytest.approx(value, rel=1e-12)), name
 
 
+@costly
 def test_messages_are_cut_as_row_groups_are(
     session: xpsql.Session, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +93,7 @@ def test_messages_are_cut_as_row_groups_are(
     assert rows_of(session).equals(rows_of(session, "batch"))
 
 
+@costly
 def test_spark_learns_the_same_rows_of_a_topic(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
     """Workers ask the brokers themselves, in tasks as in threads, and note what they pass over."""
     columns, found, noted = "label, ts, upper(user) AS user, item + 1 AS item, price", [], []
@@ -137,6 +144,7 @@ def test_a_message_that_is_no_row_is_an_error_with_its_offset(session: xpsql.Ses
         train(session, stream(broker, topic))
 
 
+@costly
 def test_messages_that_are_no_rows_are_passed_over_and_written_down(tmp_path: Path, broker: Broker) -> None:
     topic, notes = produced(broker, 100), Notes()
     with xpsql.connect(tmp_path / "warehouse", reporter=notes) as session:
@@ -179,6 +187,7 @@ def test_another_topic_than_the_model_learned_from_is_an_error(session: xpsql.Se
     assert learned(go_on(session, stream(broker, first))) == (2, "nothing new", 0)
 
 
+@costly
 def test_messages_that_kafka_dropped_before_they_were_learned_are_an_error_with_their_number(
     session: xpsql.Session, broker: Broker
 ) -> None:
@@ -206,8 +215,11 @@ def test_a_topic_that_was_made_again_is_an_error_with_offsets(broker: Broker, tm
         strict.news(other)
     assert strict.waits(beyond)
     assert strict.waits(other)
-    assert forgiving.news(beyond) == [MessageRange(topic, 0, 0, 100)]
-    assert forgiving.news(other) == [MessageRange(topic, 0, 50, 100)]
+    for lost, start in ((beyond, 0), (other, 50)):
+        assert forgiving.news(lost) == [MessageRange(topic, 0, start, 100)]
+        forgiven = forgiving.forgiven(lost)
+        assert strict.news(forgiven) == [MessageRange(topic, 0, start, 100)]
+        assert not strict.waits(strict.after(forgiven, strict.news(forgiven)))
 
 
 def test_the_partition_that_is_furthest_behind_is_next(

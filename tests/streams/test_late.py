@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -73,6 +74,7 @@ def trained(session: xpsql.Session, files: Path, using: str, operators: str = ""
 RATES = "OPERATORS (auto_session (short = '2 days', mid = '30 days', long = '60 days'))"
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("using", "operators"),
     [("xftrl", ""), ("fm (dim = 4)", ""), ("xnn (dim = 4, hidden = (8))", ""), ("xftrl", RATES)],
@@ -94,6 +96,8 @@ def counted(session: xpsql.Session, model: str) -> list[tuple[int, ...]]:
     return [tuple(row.values()) for row in session.sql(text).arrow().to_pylist()]
 
 
+@costly
+@slow_elsewhere
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_a_late_click_is_a_click_and_no_show(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """In one job, and in two of which the second learns clicks alone of what the first was shown."""

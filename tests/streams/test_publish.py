@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
+from tests.cases import costly
 from tests.forkserver import CONTEXT
 from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, answer, arrives, go_on, learned, rows_of, train
@@ -146,6 +147,7 @@ def test_versions_come_while_it_learns_and_each_has_the_rows_up_to_its_position(
         session.sql("STOP MODEL m")
 
 
+@costly
 def test_with_one_worker_the_last_version_is_that_of_jobs_over_the_same_files(
     session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
@@ -163,6 +165,7 @@ def test_with_one_worker_the_last_version_is_that_of_jobs_over_the_same_files(
     assert rows_of(session).equals(rows_of(session, "jobs"))
 
 
+@costly
 def test_a_gate_holds_a_version_and_learning_goes_on(session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor) -> None:
     landing, relation = tmp_path / "landing", f"parquet.`{tmp_path / 'landing'}`"
     arrives(landing, "a", 400, seed=1)
@@ -214,6 +217,7 @@ def test_the_newest_versions_stay(
     assert not any(asked)
 
 
+@costly
 def test_a_topic_is_learned_once_over_versions_and_what_is_no_row_is_written_down(
     session: xpsql.Session, broker: Broker, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_topic_is_learned_once_over_versions_and_what_is_no_row_is_written_dow
     assert learned(go_on(session, skipping(broker, topic)))[1:] == ("nothing new", 0)
 
 
+@costly
 def test_what_has_no_row_to_learn_is_passed_once(session: xpsql.Session, broker: Broker, tmp_path: Path) -> None:
     topic = produced(broker, 100)
     train(session, skipping(broker, topic))
@@ -262,6 +267,7 @@ def stay(warehouse: Path, text: str, resumes: bool, commits: int) -> None:
         session.sql(text)
 
 
+@costly
 def test_a_kill_loses_and_doubles_nothing_and_sigterm_publishes(session: xpsql.Session, tmp_path: Path) -> None:
     """Killed while a version is written and the next rows are learned; resumed; ended by SIGTERM."""
     landing, relation = tmp_path / "landing", f"parquet.`{tmp_path / 'landing'}`"

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, answer, learned, train
 from tests.streams.test_publish import Notes, published, total, until
@@ -19,6 +20,7 @@ from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.draft import Draft
 
 
+@costly
 def test_tasks_learn_a_topic_in_rounds_and_go_on_after_a_death(
     spark: SparkSession, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from ..changes import (
     fixed_values,
     partition_rows,
 )
+from ..removals import delete, drop_partitions
 from ..spark_sql.columns import column_types
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import name_sql
@@ -32,8 +33,10 @@ from ..spark_sql.tree import (
     CreateTable,
     CreateView,
     Definition,
+    Delete,
     Describe,
     Drop,
+    DropPartition,
     FileView,
     Insert,
     InsertDirectory,
@@ -48,6 +51,8 @@ from .directories import write_directory
 from .failures import explained
 from .files.source import open_source
 from .inserts import fitted, grouped
+from .open_tables import open_table, put
+from .pieces import DuckDBPieces
 from .queries import Queries
 from .relations import Relations
 from .results import found_schema, simplified, streamed
@@ -65,7 +70,7 @@ class Definitions:
         self._views = views
 
     def run(self, statement: Definition) -> pa.Table | None:
-        """Run a statement; rows for SHOW and DESCRIBE.
+        """Run a statement; rows for SHOW and DESCRIBE, and the number of removed rows.
 
         Raises:
             StatementError: it cannot run; nothing changed.
@@ -78,6 +83,10 @@ class Definitions:
                 return self._show_partitions(statement.name)
             case Describe():
                 return self._describe(statement)
+            case Delete():
+                return self._delete(statement)
+            case DropPartition():
+                return self._drop_partition(statement)
             case FileView():
                 self._create_file_view(statement)
             case CreateView():
@@ -94,6 +103,8 @@ class Definitions:
 
     def write_table(self, name: Name, query: QueryText, replace: bool) -> int:
         """Make the rows of a query a table, and return how many there are."""
+        if name.within:
+            return put(name, self._queries.schema(query), (), lambda: self._queries.stream(query), replace)
         check_new_table(name, self._tables, self._views, replace, WITH_REPLACE)
         return self._put(name, self._queries.stream(query), "replace" if replace else "new")
 
@@ -108,11 +119,8 @@ class Definitions:
         return pa.Table.from_pylist(rows, pa.schema(fields))
 
     def _show_partitions(self, name: Name) -> pa.Table:
-        by = self._tables.partitioned_by(name.name)
-        if not by:
-            self._relations.find(name.name, name.position)
-            raise StatementError(f"{name.name} has no partitions.", name.position)
-        return partition_rows(by, self._tables.partitions(name.name))
+        self._relations.find(name.name, name.position)
+        return partition_rows(name, self._tables)
 
     def _describe(self, statement: Describe) -> pa.Table:
         if statement.name is not None:
@@ -149,6 +157,9 @@ class Definitions:
 
     def _create_table(self, statement: CreateTable) -> None:
         name = statement.name
+        if name.within:
+            self._create_open(statement)
+            return
         if statement.if_absent and self._tables.exists(name.name):
             return
         check_new_table(name, self._tables, self._views, statement.replace, OR_REPLACE)
@@ -167,6 +178,29 @@ class Definitions:
                 rows = streamed(connection, grouped(sql, schema.names, by), statement.query.text)
         self._put(name, rows, "replace" if statement.replace else "new", by)
 
+    def _create_open(self, statement: CreateTable) -> None:
+        name, query = statement.name, statement.query
+        if statement.if_absent and open_table(name).exists():
+            return
+        if query is None:
+            schema = spark_schema(found_schema(self._queries.wide, self._no_rows(statement)))
+        else:
+            schema = self._queries.schema(query)
+        by = check_partitioning(name, statement.partitioned_by, schema)
+        put(name, schema, by, None if query is None else lambda: self._queries.stream(query), statement.replace)
+
+    def _insert_open(self, statement: Insert) -> None:
+        table = open_table(statement.name)
+        schema, by = table.schema(), table.partitioned_by()
+        check_partition(statement, by)
+        fixed = fixed_values(statement.name, statement.fixed, schema, self._rows)
+
+        def rows() -> pa.RecordBatchReader:
+            with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
+                return streamed(connection, fitted(connection, sql, schema, statement, fixed), statement.query.text)
+
+        table.write(rows, statement.overwrite, fixed)
+
     def _no_rows(self, statement: CreateTable) -> str:
         """Return DuckDB's query of no rows with the columns that a statement lists."""
         columns = column_types(statement.columns or "", statement.name.position)
@@ -175,17 +209,38 @@ class Definitions:
 
     def _insert(self, statement: Insert) -> None:
         name = statement.name
-        if not self._tables.exists(name.name):
-            self._relations.find(name.name, name.position)
-            raise StatementError(f"{name.name} is a view; INSERT takes a table.", name.position)
-        schema = self._queries.schema(whole(name))
+        if name.within:
+            self._insert_open(statement)
+            return
+        schema = self._schema_of(name, "INSERT")
         by = self._tables.partitioned_by(name.name)
         check_partition(statement, by)
-        fixed = fixed_values(statement, schema, lambda query: self._queries.stream(QueryText(query)).read_all())
+        fixed = fixed_values(name, statement.fixed, schema, self._rows)
         with self._queries.ready(statement.query, self._queries.wide) as (connection, sql):
             made = grouped(fitted(connection, sql, schema, statement, fixed), schema.names, by)
             rows = streamed(connection, made, statement.query.text)
         self._put(name, rows, "overwrite" if statement.overwrite else "append", by, fixed)
+
+    def _drop_partition(self, statement: DropPartition) -> pa.Table:
+        return drop_partitions(statement, self._schema_of(statement.name, "ALTER TABLE"), self._tables, self._rows)
+
+    def _delete(self, statement: Delete) -> pa.Table:
+        self._schema_of(statement.name, "DELETE")
+        return delete(statement, self._tables, DuckDBPieces(self._queries, self._relations))
+
+    def _schema_of(self, name: Name, verb: str) -> pa.Schema:
+        """Return the columns of a table that a statement changes.
+
+        Raises:
+            StatementError: the warehouse has no such table.
+        """
+        if not self._tables.exists(name.name):
+            self._relations.find(name.name, name.position)
+            raise StatementError(f"{name.name} is a view; {verb} takes a table.", name.position)
+        return self._queries.schema(whole(name))
+
+    def _rows(self, query: str) -> pa.Table:
+        return self._queries.stream(QueryText(query)).read_all()
 
     def _insert_directory(self, statement: InsertDirectory) -> None:
         text = statement.query.text

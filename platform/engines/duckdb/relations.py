@@ -15,13 +15,15 @@ from ....warehouse.views import View, Views
 from ...errors import NotAvailableError, Position, StatementError
 from ...spark_types import quoted
 from ..base import INTERNAL
-from ..sources import names_in, relations_in, source_of, written
+from ..iceberg import of_catalog, source_of_table
+from ..sources import as_of_in, named_in, names_in, relations_in, source_of, written
 from ..spark_sql.dialect import position_of
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.statements import FORMATS, unqualified
 from ..unknown_names import absent
 from .connection import cursor
 from .failures import explained
+from .files.iceberg import IcebergTables
 from .files.memory import MemorySource
 from .files.source import FileSource, open_source, source_of_files
 from .results import simplified
@@ -49,6 +51,7 @@ class Relations:
         self.temporary: dict[str, FileSource | MemorySource | View] = {}
         self._tables = tables
         self._views = views
+        self._iceberg = IcebergTables()
         self._numbers = itertools.count(1)
 
     def names(self) -> list[str]:
@@ -78,16 +81,20 @@ class Relations:
         """
         position = position_of(node.this)
         parts = [part for part in (node.catalog, node.db, node.name) if part]
-        if node.args.get("version") is not None:
-            has_none = f"{'.'.join(parts)} has no VERSION AS OF or TIMESTAMP AS OF"
+        as_of, format = as_of_in(node), node.db.lower()
+        if of_catalog(parts):
+            with explained(""):
+                return self._iceberg.source(connection, parts, as_of, named_in(node), position)
+        if as_of is not None and (format != "delta" or node.catalog):
             raise NotAvailableError(
-                f"Tables of the warehouse and files keep no versions, so {has_none}. Of a Delta table, a view has one: "
-                "USING delta OPTIONS (path '...', versionAsOf '3').",
+                f"Tables of the warehouse and files keep no versions, so {'.'.join(parts)} has no {as_of.kind} AS OF. Tables "
+                "of Delta and of Iceberg have them: delta.`folder` VERSION AS OF 3.",
                 position,
             )
-        if node.db.lower() in FORMATS and not node.catalog:
+        if format in FORMATS and not node.catalog:
+            options = {} if as_of is None else {f"{as_of.kind.lower()}asof": as_of.value}
             with explained(""):
-                return open_source(connection, node.db.lower(), {"path": node.name}, None, position, {})
+                return open_source(connection, format, {"path": node.name, **options}, None, position, {})
         return self.find(unqualified(parts, position), position, bool(node.db))
 
     def check_view(self, query: exp.Query, view: str, temporary: bool) -> None:
@@ -97,7 +104,7 @@ class Relations:
             StatementError: it does.
         """
         for node in names_in(query):
-            if node.db.lower() in FORMATS:
+            if node.db.lower() in FORMATS or of_catalog([part for part in (node.catalog, node.db, node.name) if part]):
                 continue
             name = node.name.lower()
             if name == view and not (temporary and node.db):
@@ -114,11 +121,15 @@ class Relations:
             OSError: a file is gone.
         """
         for node in relations_in(query):
-            name, format = written(node), node.db.lower()
-            if format in FORMATS and not node.catalog:
-                yield source_of_files(format, name, node.name)
+            name, format, as_of = written(node), node.db.lower(), as_of_in(node)
+            parts = [part for part in (node.catalog, node.db, node.name) if part]
+            if of_catalog(parts):
+                yield source_of_table(name, parts, as_of)
                 continue
-            own = unqualified([part for part in (node.catalog, node.db, node.name) if part], None)
+            if format in FORMATS and not node.catalog:
+                yield source_of_files(format, name, node.name, as_of)
+                continue
+            own = unqualified(parts, None)
             found = self.find(own, None, bool(node.db))
             if isinstance(found, View):
                 yield from self.sources(parse_query(found.query))
@@ -196,6 +207,6 @@ def rename(node: exp.Table, name: str) -> None:
     """Let a reference read another relation; columns can still be qualified with its old name."""
     if not node.alias and node.db.lower() not in FORMATS:
         node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
-    for part in ("db", "catalog"):
+    for part in ("db", "catalog", "version"):
         node.set(part, None)
     node.set("this", exp.to_identifier(name))

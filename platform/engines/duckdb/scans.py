@@ -12,17 +12,17 @@ from ..parquet_scan import ParquetScan
 from ..sources import names_in
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.tree import QueryText
+from ..spark_sql.words import VARYING
 from .files.memory import MemorySource
 from .files.source import FileSource
 from .projection import PIECE, projection_of
 from .references import condition_of, references
 from .relations import Relations, rename
-from .translation import VARYING
 
 if TYPE_CHECKING:
     from .queries import Queries
 
-ORIGIN = ("this", "db", "catalog", "alias")
+ORIGIN = ("this", "db", "catalog", "alias", "version")
 ROWS = "its rows are not made one by one of the rows of Parquet files"
 MOMENTS = frozenset(("now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp"))
 

@@ -36,10 +36,9 @@ class CatalogNames:
         import pyarrow.parquet as pq
 
         columns = ", ".join(f"{quoted(field.name)} {spark_type(field.type, quoted)}" for field in pq.read_schema(files[0]))
-        schema = self._spark.createDataFrame([], columns).schema
-        folder = pattern(Path(files[0]).parents[1]) + TWO_PATHS
+        folder, comment = literal(pattern(Path(files[0]).parents[1]) + TWO_PATHS), literal(self._stamp + state)
         with configured(self._spark, NO_LOG):
-            self._spark.catalog.createTable(full(name), folder, "parquet", schema, self._stamp + state)
+            self._spark.sql(f"CREATE TABLE {full(name)} ({columns}) USING parquet OPTIONS (path {folder}) COMMENT {comment}")
 
     def refresh(self, name: str) -> None:
         """Let Spark look at the files of a table again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,10 +22,10 @@ from ..nested import nested_scan
 from ..parquet import ROW_GROUP_ROWS
 from ..parquet_scan import staged_scan
 from ..sources import relations_in, source_of, written
-from ..spark_sql.lexer import tokens_of
+from ..spark_sql.lexer import insert_in, tokens_of
 from ..spark_sql.parsing import parse_query
 from ..spark_sql.passage import place
-from ..spark_sql.statements import FORMATS, insert_in, read_name
+from ..spark_sql.statements import FORMATS, read_name
 from ..spark_sql.tree import Name
 from .actions import interruptible
 from .applications import application_of, is_connect
@@ -78,8 +78,8 @@ class SparkEngine:
         """Run one statement."""
         text = sent(statement)
         with self._explained(text), self.application.described(f"xpsql: {headline(statement)}"):
-            if (partitions := self._tables.partitions(statement)) is not None:
-                return partitions
+            if (answer := self._tables.answer(statement)) is not None:
+                return answer
             if self._tables.run(statement):
                 return None
             check_places(statement)
@@ -191,7 +191,9 @@ class SparkEngine:
         """Stop the application, if it is ours; where it goes on, leave no table of the warehouse in its catalog."""
         for files in self._registered.values():
             files.close()
-        if not self._owned or is_connect(self.spark):
+        if is_connect(self.spark) and self.application.ended():
+            cast(Any, self.spark).release_session_on_close = False  # PySpark would ask the server that is gone, for minutes
+        elif not self._owned or is_connect(self.spark):
             self._tables.forget()
         if self._owned:
             self.spark.stop()
@@ -217,9 +219,10 @@ class SparkEngine:
 def own_name(name: str) -> Name | None:
     """Return the name of a table of the warehouse; None for one of another database."""
     try:
-        return read_name(name)
+        found = read_name(name)
     except StatementError:
         return None
+    return None if found.within else found
 
 
 def check_query(text: str) -> None:

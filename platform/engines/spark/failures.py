@@ -30,6 +30,8 @@ PLACE_AND_PLAN = re.compile(r"; line \d+ pos \d+\b.*", re.DOTALL)  # Spark 3
 SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\b.*", re.DOTALL)
 CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (?P<message>(?!\S+\.DefaultSource$).+)$", re.MULTILINE)  # no class sought
 READING = re.compile(r"\bfile (?P<path>[a-z0-9]+:/.+?)\.\s")  # of the exception around the cause
+CAUSES = "_cause", "_stacktrace", "cause"
+"""Attributes of an error that tell its causes: in a session of this process, in one of Spark Connect, in Spark 3."""
 NUMBER = re.compile(r"(?<=\d)(?:BD|[LSYDF])$")  # what Spark writes after one
 UNCAST = re.compile(  # Spark 3 has no parameters of what fails in tasks
     r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\] The value (?P<value>.*?) of the type "[^"]+" cannot be cast to "(?P<kind>[^"]+)"',
@@ -49,8 +51,8 @@ LOST = re.compile(
     r"[Hh]eartbeat timed out|FetchFailed"
 )
 ONLY_OURS = (
-    "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, and DROP, "
-    "in the database default."
+    "What a warehouse has changes by CREATE [OR REPLACE], INSERT INTO | OVERWRITE name [BY NAME | (columns)] query, DELETE "
+    "FROM, ALTER TABLE ... DROP PARTITION and DROP, in the database default."
 )
 SENT = (
     "Set PYSPARK_PYTHON, before Spark starts, to a Python that has it on every machine, or start with `xpsql submit`, which "
@@ -113,7 +115,8 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
     """Return a failure of Spark in our words."""
     args = {name: bare(value) for name, value in (error.getMessageParameters() or {}).items()}
     position = position_of(error, statement)
-    cause = str(getattr(error, "_cause", None) or getattr(error, "cause", ""))  # Spark 3
+    cause = next((str(told) for name in CAUSES if (told := getattr(error, name, None))), "")
+    both = f"{error}\n{cause}"
     match condition_of(error).split("."):
         case ["UNRESOLVED_COLUMN", *_]:
             near = [bare(name) for name in args.get("proposal", "").split(", ") if name]
@@ -153,10 +156,12 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
             kind = args["dataSourceType"]
             message = f"The files of {kind}.`...` cannot be read: they are not {kind}, or executors do not see them there."
             return StatementError(message, position)
+        case ["FAILED_READ_FILE", *_] if cause:
+            return StatementError(f"The query failed: {plain(root_cause(both))}", position)
         # Spark 3 has no name for it, and gives no paths.
         case ["UNSUPPORTED_INSERT", "MULTI_PATH"] | ["_LEGACY_ERROR_TEMP_1148"] if MANIFEST in args.get("paths", MANIFEST):
             return StatementError(f"Spark itself writes into no table of a warehouse. {ONLY_OURS}", position)
-    return StatementError(missing(str(error)) or f"The query failed: {plain(str(error))}", position)
+    return StatementError(missing(both) or f"The query failed: {plain(str(error))}", position)
 
 
 def uncast(given: str, kind: str) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
-from ...quoting import quoted
+from ...quoting import literal, quoted
 from ...spark_types import TIMESTAMP, spark_type
+from .applications import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,14 +72,38 @@ def arrow_type(kind: DataType, column: str) -> pa.DataType:
 
 def instants(frame: DataFrame) -> DataFrame:
     """Return a frame whose timestamps without zone are what results show: instants in UTC, whatever zone the session is in."""
-    from pyspark.sql.functions import col
+    from pyspark.sql.functions import col, expr
 
     kinds = {field.name: field.dataType for field in frame.schema.fields if "timestamp_ntz" in field.dataType.simpleString()}
     if not kinds:
         return frame
+    if is_connect(frame.sparkSession):  # its settings are those of when the query runs, not of when it is made
+        return frame.withColumns({name: expr(instant(quoted(name), kind)) for name, kind in kinds.items()})
     words = {name: spark_type(arrow_type(kind, name), quoted) for name, kind in kinds.items()}
     with configured(frame.sparkSession, {"spark.sql.session.timeZone": "UTC"}):
         return frame.withColumns({name: col(quoted(name)).cast(kind) for name, kind in words.items()})
+
+
+def instant(value: str, kind: DataType, depth: int = 0) -> str:
+    """Return the SQL of a value whose timestamps without zone are instants in UTC, whatever zone the session is in."""
+    from pyspark.sql import types
+
+    inner = f"x{depth}"
+    match kind:
+        case types.TimestampNTZType():
+            return f"CAST(CONCAT(CAST({value} AS STRING), 'Z') AS TIMESTAMP)"
+        case types.ArrayType():
+            return f"TRANSFORM({value}, {inner} -> {instant(inner, kind.elementType, depth + 1)})"
+        case types.MapType():
+            keys = instant(f"{inner}.key", kind.keyType, depth + 1)
+            pair = f"NAMED_STRUCT('key', {keys}, 'value', {instant(f'{inner}.value', kind.valueType, depth + 1)})"
+            return f"MAP_FROM_ENTRIES(TRANSFORM(MAP_ENTRIES({value}), {inner} -> {pair}))"
+        case types.StructType():
+            fields = (
+                f"{literal(one.name)}, {instant(f'{value}.{quoted(one.name)}', one.dataType, depth)}" for one in kind.fields
+            )
+            return f"IF({value} IS NULL, NULL, NAMED_STRUCT({', '.join(fields)}))"
+    return value
 
 
 def collected(frame: DataFrame) -> pa.Table:

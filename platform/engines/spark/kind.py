@@ -37,9 +37,9 @@ def open_spark(warehouse: Path, options: SparkOptions) -> Engine:
 def pend_spark(warehouse: Path, options: SparkOptions) -> Engine | PendingEngine:
     """Leave the start of Spark to the first statement that needs it; where it runs already, or spark-submit has begun it, the
     engine is opened at once."""
-    from .start import check_startable, runs_here
+    from .start import check_startable, running_session
 
-    if options.remote is not None or SUBMITTED in os.environ or runs_here():
+    if options.remote is not None or SUBMITTED in os.environ or running_session() is not None:
         return open_spark(warehouse, options)
     check_startable()
     from .engine import SparkEngine

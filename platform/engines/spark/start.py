@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from ...errors import EngineEndedError, NotAvailableError, StatementError
@@ -52,16 +52,15 @@ def session_of(master: str | None, conf: Mapping[str, str], remote: str | None =
     """
     if remote is not None:
         return connected(remote, conf, master), True
-    if not runs_here():
+    running = running_session()
+    if running is None:
         return started(master, conf), True
-    from pyspark.sql import SparkSession
-
-    running = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()  # of this thread, else of another
-    check_running(application_of(running))
-    if master is not None and master != running.sparkContext.master:
+    application = application_of(running)
+    check_running(application)
+    if master is not None and master != application.master:
+        place = application.master or "a server of Spark Connect"
         raise StatementError(
-            f"Spark runs in this process already, on {running.sparkContext.master}, not on {master}. Leave master out to use "
-            "it, or stop it first."
+            f"Spark runs in this process already, on {place}, not on {master}. Leave master out to use it, or stop it first."
         )
     if differing := {name: value for name, value in conf.items() if running.conf.get(name, None) != value}:
         name, value = next(iter(differing.items()))
@@ -72,8 +71,8 @@ def session_of(master: str | None, conf: Mapping[str, str], remote: str | None =
     return running, False
 
 
-def runs_here() -> bool:
-    """Return whether this process has a Spark application.
+def running_session() -> SparkSession | None:
+    """Return the session that this process has, of this thread or else of another, or on a context alone; None: it has none.
 
     Raises:
         NotAvailableError: PySpark is missing or too old.
@@ -82,7 +81,12 @@ def runs_here() -> bool:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession() is not None or SparkContext._active_spark_context is not None
+    if (active := SparkSession.getActiveSession()) is not None:
+        return active
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    connect: Any = sys.modules.get("pyspark.sql.connect.session")
+    return cast("SparkSession | None", connect and connect.SparkSession._get_default_session())
 
 
 def check_startable() -> None:

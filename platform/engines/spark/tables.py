@@ -37,15 +37,17 @@ from ..changes import (
     partition_rows,
     places_of,
 )
-from ..spark_sql.statements import opened, read, relation
-from ..spark_sql.tree import CreateTable, CreateView, Drop, Insert, Name, ShowPartitions, Statement
+from ..removals import delete, drop_partitions
+from ..spark_sql.statements import read
+from ..spark_sql.tree import CreateTable, CreateView, Delete, Drop, DropPartition, Insert, Name, ShowPartitions, Statement
 from ..unknown_names import absent
 from .application import Application
 from .catalog import CatalogNames
-from .catalog_names import SPARKS, full, state_of, words_of
+from .catalog_names import SPARKS, changed_name, full, state_of, words_of
 from .failures import ONLY_OURS
 from .files import SparkFiles
 from .frames import collected, instants, schema_of
+from .pieces import SparkPieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,19 +56,6 @@ if TYPE_CHECKING:
     Values = Mapping[str, pa.Scalar[pa.DataType]]
 
 VALID = re.compile(r"[a-z0-9_]+")
-# What Spark would do to a name in its catalog, or refuse in words about catalogs.
-CHANGES = (
-    "ALTER TABLE",
-    "ALTER VIEW",
-    "COMMENT ON TABLE",
-    "CREATE OR REPLACE VIEW",
-    "DELETE FROM",
-    "DROP TABLE",
-    "DROP VIEW",
-    "MERGE INTO",
-    "TRUNCATE TABLE",
-    "UPDATE",
-)
 Analyse = Callable[[str], "DataFrame"]
 
 
@@ -151,18 +140,24 @@ class SparkTables:
                 return False
         return True
 
-    def partitions(self, text: str) -> pa.Table | None:
-        """Return the rows of SHOW PARTITIONS of a table of the warehouse; None for other statements."""
+    def answer(self, text: str) -> pa.Table | None:
+        """Return the rows of a statement on partitions or rows of a table of the warehouse; None for other statements."""
         try:
             statement = read(text) if self.are_default else None
         except StatementError:
             return None
-        if not isinstance(statement, ShowPartitions) or not self._tables.exists(statement.name.name):
+        if not isinstance(statement, ShowPartitions | Delete | DropPartition) or self._is_other(statement.name):
             return None
-        by = self._tables.partitioned_by(statement.name.name)
-        if not by:
-            raise StatementError(f"{statement.name.name} has no partitions.", statement.name.position)
-        return partition_rows(by, self._tables.partitions(statement.name.name))
+        name = statement.name
+        match statement:
+            case ShowPartitions():
+                return partition_rows(name, self._tables)
+            case Delete():
+                rows = delete(statement, self._tables, SparkPieces(self._spark, self._files, self._analyse))
+            case DropPartition():
+                rows = drop_partitions(statement, self._schema_of(name), self._tables, self._rows)
+        self._show(name.name, asked=True)
+        return rows
 
     def write(self, name: Name, frame: DataFrame, replace: bool) -> None:
         """Make the rows of a frame a table."""
@@ -184,10 +179,12 @@ class SparkTables:
         except StatementError:
             return None  # a statement that only Spark has, or that is refused
         match statement:
-            case CreateTable() | CreateView(temporary=False):
+            case CreateTable():
+                return None if statement.name.within else statement
+            case CreateView(temporary=False):
                 return statement
             case Insert():
-                return statement if self._tables.exists(statement.name.name) else None
+                return None if statement.name.within or not self._tables.exists(statement.name.name) else statement
             case Drop():
                 temporary = statement.kind == "VIEW" and self._is_temporary(statement.name)
                 return statement if statement.name.name in self.names() and not temporary else None
@@ -195,17 +192,19 @@ class SparkTables:
 
     def _refuse_change(self, text: str) -> None:
         """Refuse a statement that Spark would run on its catalog, where it names a table or view of the warehouse."""
-        cursor = opened(text)
-        if not any(cursor.accept(*words.split()) for words in CHANGES):
+        if (name := changed_name(text)) is None:
             return
-        cursor.accept("IF", "EXISTS")
-        try:
-            name = relation(cursor)
-        except StatementError:
-            return  # a name of another database, or none
         database = name.qualified and self._spark.catalog.currentCatalog() == SPARKS
         if name.name in self.names() and (database or (self.are_default and not self._is_temporary(name))):
             raise StatementError(f"This statement does not change {name.name}. {ONLY_OURS}", name.position)
+
+    def _schema_of(self, name: Name) -> pa.Schema:
+        self._show(name.name, asked=True)
+        return schema_of(self._spark.table(full(name.name)))
+
+    def _is_other(self, name: Name) -> bool:
+        """Return whether a name means no table of the warehouse."""
+        return not self._tables.exists(name.name) or (not name.qualified and self._is_temporary(name))
 
     def _is_temporary(self, name: Name) -> bool:
         """Return whether a name means a view of the session, which hides one of the warehouse."""
@@ -227,10 +226,10 @@ class SparkTables:
         self._save(name, ordered, "replace" if statement.replace else "new", by)
 
     def _insert(self, statement: Insert) -> None:
-        self._show(statement.name.name, asked=True)
-        table, by = self._spark.table(full(statement.name.name)).schema, self._tables.partitioned_by(statement.name.name)
+        schema, by = self._schema_of(statement.name), self._tables.partitioned_by(statement.name.name)
+        table = self._spark.table(full(statement.name.name)).schema
         check_partition(statement, by)
-        fixed = fixed_values(statement, schema_of(self._spark.table(full(statement.name.name))), self._rows)
+        fixed = fixed_values(statement.name, statement.fixed, schema, self._rows)
         found = self._analyse(statement.query.text)
         places = places_of(statement, found.columns, table.names)
         values = instants(found.toDF(*(f"c{i}" for i in range(len(places)))))

@@ -25,7 +25,7 @@ LEAST_OVERHEAD_MEBIBYTES = 384
 DEFAULT_EXECUTOR_MEBIBYTES = 1024
 LEAST_PYTHON_MEBIBYTES = 1024  # MiB of address space, which that setting limits: what Python and JAX take without rows
 SHUT_DOWN = "SparkContext was shut down"
-CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\bJob \d+ cancelled\b")  # of Spark 4 and of 3
+CANCELLED = re.compile(r"\[SPARK_JOB_CANCELLED\]|\[OPERATION_CANCELED\]|\bJob \d+ cancelled\b")  # Spark 4, Connect, Spark 3
 
 
 class SparkTasks:

@@ -51,6 +51,14 @@ def typed_column(cursor: Cursor) -> str:
     return name
 
 
+def partition_items(cursor: Cursor) -> tuple[tuple[str, str | None], ...]:
+    """Step over `(column [= value], ...)`, and return the columns and the texts of their values."""
+    cursor.expect("(")
+    items = cursor.listed(lambda: partition_item(cursor))
+    cursor.expect(")")
+    return items
+
+
 def partition_item(cursor: Cursor) -> tuple[str, str | None]:
     """Step over `column` or `column = value`, and return the column and the text of the value."""
     name = cursor.identifier("a column")

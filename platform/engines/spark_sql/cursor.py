@@ -140,7 +140,8 @@ class Cursor:
         return name, Value(value, self.span(first), relation)
 
     def value(self) -> Any:
-        """Read a number, string, TRUE, FALSE, NULL, name, `slot AS slot` or `slot IN vectors`, or a tuple in parentheses."""
+        """Read a number, string, TRUE, FALSE, NULL, name, `name.field`, `slot AS slot` or `slot IN vectors`, or a tuple of
+        them in parentheses."""
         if self.accept("("):
             values = () if self.peek(")") else self.listed(self.value)
             self.expect(")")
@@ -156,7 +157,10 @@ class Cursor:
             return self.hparam(token.text.upper())
         if token.kind == "word" and token.text.upper() in CONSTANTS:
             return CONSTANTS[token.text.upper()]
-        return (token.name, self.identifier("a name")) if self.accept("AS") or self.accept("IN") else token.name
+        name = token.name
+        while self.accept("."):
+            name = f"{name}.{self.identifier('a field')}"
+        return (name, self.identifier("a name")) if self.accept("AS") or self.accept("IN") else name
 
     def hparam(self, word: str) -> Hparam:
         """Read what follows HPARAM_RANGE or HPARAM_CANDIDATES."""

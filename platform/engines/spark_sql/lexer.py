@@ -7,7 +7,8 @@ opening quote, and a script its `${name}`; and the words after SHOW must stay wo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -145,3 +146,13 @@ def unescape(match: re.Match[str]) -> str:
     if len(code) == 3:
         return chr(int(code, 8))
     return ESCAPED.get(code, code)
+
+
+def insert_in(tokens: Sequence[Token]) -> int | None:
+    """Return the number of the token INSERT that stands outside of parentheses before INTO or OVERWRITE; None without one."""
+    depth = 0
+    for number, (token, after) in enumerate(pairwise(tokens)):
+        depth += level(token)
+        if depth == 0 and token.text.upper() == "INSERT" and after.text.upper() in ("INTO", "OVERWRITE"):
+            return number
+    return None

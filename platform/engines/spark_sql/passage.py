@@ -109,3 +109,8 @@ class Passage:
         before = self.text.split("\n")[: position.line - 1]
         offset = sum(len(line) + 1 for line in before) + position.column - 1
         return self.position(min(offset, len(self.text)), position.text)
+
+
+def blanked(text: str) -> str:
+    """Return white space of the same lines and columns as a text."""
+    return "".join(c if c == "\n" else " " for c in text)

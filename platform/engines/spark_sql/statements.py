@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 from ...errors import NotAvailableError, Position, StatementError
 from ...quoting import quoted
-from .column_lists import column_names, comment, partition_item, partitioning
+from .column_lists import column_names, comment, partition_items, partitioning
 from .cursor import Cursor
-from .lexer import Token, level, tokenize, unquote
-from .passage import Passage
+from .lexer import insert_in, tokenize
+from .option_lists import options
+from .passage import Passage, blanked
 from .tree import (
     CreateTable,
     CreateView,
+    Delete,
     Describe,
     Drop,
+    DropPartition,
     FileView,
     Insert,
     InsertDirectory,
@@ -32,7 +34,10 @@ DATABASES = ("default", "spark_catalog")
 QUERY_STARTS = ("SELECT", "WITH", "VALUES", "FROM", "(")
 FORMATS = ("parquet", "csv", "json", "delta")
 FROM = "FROM "  # as long as the shortest words before what is described, DESC and a space, so that positions stay true
-RUNS = "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DROP, SHOW TABLES, SHOW PARTITIONS and DESCRIBE"
+RUNS = (
+    "SELECT, CREATE TABLE, CREATE VIEW, INSERT, DELETE, ALTER TABLE ... DROP PARTITION, DROP, SHOW TABLES, SHOW PARTITIONS and "
+    "DESCRIBE"
+)
 
 
 def read(text: str) -> Statement:
@@ -76,17 +81,25 @@ def query(cursor: Cursor) -> QueryText:
     return QueryText(blanked(text[:start]) + cursor.remainder().text)
 
 
-def blanked(text: str) -> str:
-    """Return white space of the same lines and columns as a text."""
-    return "".join(c if c == "\n" else " " for c in text)
-
-
 def relation(cursor: Cursor) -> Name:
     """Read the name of a table or view, `t` or `default.t`."""
     first = cursor.index
     parts = dotted(cursor, "the name of a table or view")
     position = cursor.span(first)
     return Name(unqualified(parts, position), position, len(parts) > 1)
+
+
+def target(cursor: Cursor) -> Name:
+    """Read the name of a table to make or fill: one of the warehouse, of a catalog, `lake.sales.log`, or delta.`folder`."""
+    start, first = cursor.index, cursor.index
+    parts = dotted(cursor, "the name of a table")
+    database = parts[0].lower()
+    if len(parts) > 2 and database not in DATABASES:
+        return Name(parts[-1], cursor.span(first), True, tuple(parts[:-1]))
+    if len(parts) == 2 and database == "delta":
+        return Name(parts[1], cursor.span(first), True, ("delta",))
+    cursor.index = start
+    return relation(cursor)
 
 
 def dotted(cursor: Cursor, what: str) -> list[str]:
@@ -136,24 +149,14 @@ def query_inside(text: str) -> str | None:
 def read_name(text: str) -> Name:
     """Return the name of a table that a text is: `t`, `default.t`, with or without backticks."""
     cursor = opened(text)
-    name = relation(cursor)
+    name = target(cursor)
     cursor.done()
     return name
 
 
 def name_sql(name: Name) -> str:
     """Return a name as Spark SQL writes it."""
-    return quoted(name.name)
-
-
-def insert_in(tokens: Sequence[Token]) -> int | None:
-    """Return the number of the token INSERT that stands outside of parentheses before INTO or OVERWRITE; None without one."""
-    depth = 0
-    for number, (token, after) in enumerate(pairwise(tokens)):
-        depth += level(token)
-        if depth == 0 and token.text.upper() == "INSERT" and after.text.upper() in ("INTO", "OVERWRITE"):
-            return number
-    return None
+    return ".".join(map(quoted, (*name.within, name.name)))
 
 
 def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
@@ -178,10 +181,15 @@ def create_view(cursor: Cursor, replace: bool, temporary: bool) -> Statement:
 
 def create_table(cursor: Cursor, replace: bool) -> CreateTable:
     if_absent = cursor.accept("IF", "NOT", "EXISTS")
-    name = relation(cursor)
+    name = target(cursor)
     columns = cursor.parenthesised().text if cursor.peek("(") else None
-    if cursor.accept("USING") and file_format(cursor) != "parquet":
-        raise NotAvailableError("Tables of the warehouse are Parquet: USING parquet, or nothing.", name.position)
+    own = "parquet" if not name.within else "delta" if name.within == ("delta",) else "iceberg"
+    if cursor.accept("USING") and not cursor.accept(own) and file_format(cursor) != own:
+        raise NotAvailableError(
+            f"This table is {own.capitalize()}: USING {own}, or nothing. delta.`folder` is a Delta table, and a name with a "
+            "catalog one of Iceberg.",
+            name.position,
+        )
     comment(cursor)
     columns, by = partitioning(cursor, columns)
     comment(cursor)
@@ -197,12 +205,8 @@ def insert(cursor: Cursor, overwrite: bool) -> Insert | InsertDirectory:
     if overwrite and (cursor.accept("LOCAL", "DIRECTORY") or cursor.accept("DIRECTORY")):
         return insert_directory(cursor)
     cursor.accept("TABLE")
-    name = relation(cursor)
-    partition: tuple[tuple[str, str | None], ...] = ()
-    if cursor.accept("PARTITION"):
-        cursor.expect("(")
-        partition = cursor.listed(lambda: partition_item(cursor))
-        cursor.expect(")")
+    name = target(cursor)
+    partition = partition_items(cursor) if cursor.accept("PARTITION") else ()
     by_name = cursor.accept("BY", "NAME")
     columns: tuple[str, ...] = ()
     start = cursor.index
@@ -234,6 +238,35 @@ def insert_inside(cursor: Cursor, at: int) -> Insert | InsertDirectory:
     statement = insert(cursor, overwrite=cursor.tokens[at + 1].text.upper() == "OVERWRITE")
     start = cursor.tokens[at].start
     return replace(statement, query=QueryText(cursor.passage.text[:start] + statement.query.text[start:]))
+
+
+def delete(cursor: Cursor) -> Delete:
+    first, start, name = cursor.tokens[0], cursor.tokens[1].start, relation(cursor)
+    alias = name.name
+    if cursor.accept("AS") or not (cursor.at_end or cursor.peek("WHERE")):
+        alias = cursor.identifier("an alias")
+    condition = cursor.remainder("a condition").text if cursor.accept("WHERE") else None
+    cursor.done()
+    text = cursor.passage.text
+    gap = blanked(text[first.end : start])
+    select = f"{blanked(text[: first.start])}SELECT{gap.removesuffix(' ')}*"  # as long as what stood there
+    return Delete(name, alias, condition, QueryText(select + text[start : cursor.tokens[-1].end]))
+
+
+def alter_table(cursor: Cursor) -> DropPartition:
+    name = relation(cursor)
+    if not cursor.accept("DROP"):
+        raise NotAvailableError("ALTER TABLE drops partitions: ALTER TABLE t DROP PARTITION (day = '...').", cursor.position())
+    if_exists = cursor.accept("IF", "EXISTS")
+    partitions = cursor.listed(lambda: partition_spec(cursor))
+    cursor.accept("PURGE")
+    cursor.done()
+    return DropPartition(name, if_exists, partitions)
+
+
+def partition_spec(cursor: Cursor) -> tuple[tuple[str, str | None], ...]:
+    cursor.expect("PARTITION")
+    return partition_items(cursor)
 
 
 def drop(cursor: Cursor, kind: str) -> Drop:
@@ -285,6 +318,8 @@ STATEMENTS: dict[str, Callable[[Cursor], Statement]] = {
     "CREATE OR REPLACE TEMP VIEW": partial(create_view, replace=True, temporary=True),
     "INSERT INTO": partial(insert, overwrite=False),
     "INSERT OVERWRITE": partial(insert, overwrite=True),
+    "DELETE FROM": delete,
+    "ALTER TABLE": alter_table,
     "DROP TABLE": partial(drop, kind="TABLE"),
     "DROP VIEW": partial(drop, kind="VIEW"),
     "SHOW TABLES": partial(show, kind="TABLES"),
@@ -302,28 +337,3 @@ def file_format(cursor: Cursor) -> str:
     if parts[-1].lower() not in FORMATS:
         raise StatementError(f"The format {'.'.join(parts)} is not known. Valid: {', '.join(FORMATS)}.", position)
     return parts[-1].lower()
-
-
-def options(cursor: Cursor) -> tuple[dict[str, str], dict[str, Position]]:
-    """Step over `OPTIONS (name 'value', ...)` and return the values and their places; names in lower case."""
-    found: dict[str, str] = {}
-    places: dict[str, Position] = {}
-    cursor.expect("OPTIONS")
-    cursor.expect("(")
-    while not cursor.accept(")"):
-        first = cursor.index
-        name = plain(cursor, "the name of an option")
-        while cursor.accept("."):
-            name += "." + plain(cursor, "the name of an option")
-        cursor.accept("=")
-        found[name.lower()] = plain(cursor, "a value")
-        places[name.lower()] = cursor.span(first)
-        if not cursor.accept(",") and not cursor.peek(")"):
-            raise cursor.expected("',' or ')'")
-    return found, places
-
-
-def plain(cursor: Cursor, what: str) -> str:
-    """Read a word, name, number or string as the text that it stands for."""
-    token = cursor.take(("word", "quoted", "number", "string"), what)
-    return unquote(token.text) if token.kind == "string" else token.name

@@ -9,11 +9,16 @@ from ...errors import Position
 
 @dataclass(frozen=True)
 class Name:
-    """A table or view, in lower case, where it was written, and whether with its database."""
+    """A table or view, in lower case, where it was written, and whether with its database.
+
+    Of tables of other programs, `within` is the catalog and the namespace, `("lake", "sales")`, or `("delta",)`; their names
+    are as written.
+    """
 
     name: str
     position: Position | None = None
     qualified: bool = False
+    within: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Insert:
     @property
     def fixed(self) -> dict[str, str]:
         """The columns whose value the statement gives, in lower case, and the text of that value."""
-        return {name.lower(): value for name, value in self.partition if value is not None}
+        return given(self.partition)
 
 
 @dataclass(frozen=True)
@@ -92,6 +97,31 @@ class InsertDirectory:
     options: dict[str, str]
     places: dict[str, Position]
     query: QueryText
+
+
+@dataclass(frozen=True)
+class Delete:
+    """DELETE FROM name [[AS] alias] [WHERE condition].
+
+    `query` is of the rows that go; `condition` is a text, None: all go.
+    """
+
+    name: Name
+    alias: str
+    condition: str | None
+    query: QueryText
+
+
+@dataclass(frozen=True)
+class DropPartition:
+    """ALTER TABLE name DROP [IF EXISTS] PARTITION (column = value, ...) [, PARTITION (...)] [PURGE].
+
+    `partitions` has the columns of each, with the text of their value.
+    """
+
+    name: Name
+    if_exists: bool
+    partitions: tuple[tuple[tuple[str, str | None], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -126,5 +156,11 @@ class Describe:
     query: QueryText | None
 
 
-Definition = FileView | CreateView | CreateTable | Insert | InsertDirectory | Drop | ShowTables | ShowPartitions | Describe
+def given(partition: tuple[tuple[str, str | None], ...]) -> dict[str, str]:
+    """Return the columns of PARTITION that have a value, in lower case, and the text of that value."""
+    return {name.lower(): value for name, value in partition if value is not None}
+
+
+Change = CreateView | CreateTable | Insert | InsertDirectory | Delete | DropPartition | Drop
+Definition = FileView | Change | ShowTables | ShowPartitions | Describe
 Statement = QueryText | Definition

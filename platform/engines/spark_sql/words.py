@@ -22,6 +22,9 @@ EXPLODES = frozenset(
     ("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple")
 )
 
+VARYING = frozenset(("rand", "randn", "random", "uuid", "shuffle"))
+"""Functions with another value for every row and call."""
+
 AGGREGATE_NAMES = frozenset(
     [
         "any",

@@ -80,6 +80,18 @@ class InputStream(Protocol):
         """Return the position after splits that arrived after another position."""
         ...
 
+    def forgiven(self, position: Position) -> Position:
+        """Return a position as it is once what was lost before it was learned is passed over; itself where nothing was lost.
+
+        Raises:
+            AwayError: the stream is unavailable.
+        """
+        ...
+
+    def noticed(self, position: Position) -> str | None:
+        """Return what has become of the data up to a position that a user should know and that stops nothing; None: nothing."""
+        ...
+
     def counted(self, position: Position) -> str:
         """Return how much was learned from up to a position, in words: "12 files"."""
         ...

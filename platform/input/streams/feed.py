@@ -24,7 +24,7 @@ class Feed:
 
     Args:
         position: where it begins.
-        note: called once when the stream does not answer, and when it does again.
+        note: called once when the stream does not answer, when it does again, and with what it has noticed.
 
     Attributes:
         position: after what was taken.
@@ -94,6 +94,8 @@ class Feed:
             self._note(f"The {self.stream.name} answers again.")
         self._away, self._answered = False, self._looked
         if came:
+            if (said := self.stream.noticed(self._seen)) is not None:
+                self._note(said)
             self._waiting.extend(came)
             self._since.extend([self._looked] * len(came))
             self._seen = self.stream.after(self._seen, came)

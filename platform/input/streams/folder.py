@@ -72,7 +72,7 @@ class FolderStream:
     def waits(self, position: Position) -> bool:
         """Return whether there are new or changed files."""
         found, learned = look(self._path), known(position)
-        old = [file for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
+        old = older(found, learned, position)
         same = sum(learned.get(path) == file for path, file in found.items())
         return same + len(old) < len(found) or len(old) > position.get("forgotten", 0)
 
@@ -106,6 +106,20 @@ class FolderStream:
             "rows": position.get("rows", 0) + sum(split.rows for split in splits),
         }
 
+    def forgiven(self, position: Position) -> Position:
+        """Return the position with changed files as they are now, and with those that came late."""
+        found, learned = look(self._path), known(position)
+        changed = {path: file for path, file in found.items() if path in learned and learned[path] != file}
+        late = len(older(found, learned, position))
+        if not changed and late <= position.get("forgotten", 0):
+            return position
+        files = sorted({**learned, **changed}.values())
+        return {**position, "files": files, "forgotten": max(late, position.get("forgotten", 0))}
+
+    def noticed(self, position: Position) -> str | None:
+        """Return nothing: what is gone stops a training, or is passed over."""
+        return None
+
     def counted(self, position: Position) -> str:
         """Return how many rows and files that is."""
         count = len(position.get("files", ())) + position.get("forgotten", 0)
@@ -125,7 +139,7 @@ class FolderStream:
     def _check(self, found: Mapping[str, ArrivedFile], learned: Mapping[str, ArrivedFile], position: Position) -> None:
         """Refuse files that changed since they were learned, and files that arrived with a time before the position's."""
         changed = [path for path, file in found.items() if path in learned and learned[path] != file]
-        old = [path for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
+        old = older(found, learned, position)
         late = len(old) - position.get("forgotten", 0)
         if self._forgives:
             return
@@ -157,6 +171,11 @@ def check_schema(options: FilesOptions) -> None:
 def known(position: Position) -> dict[str, ArrivedFile]:
     """Return the files that a position has, by path."""
     return {file.path: file for file in (ArrivedFile(*values) for values in position.get("files", ()))}
+
+
+def older(found: Mapping[str, ArrivedFile], learned: Mapping[str, ArrivedFile], position: Position) -> list[ArrivedFile]:
+    """Return the files from before those that a position has."""
+    return [file for path, file in found.items() if path not in learned and file.modified < position.get("before", 0)]
 
 
 def by_day(file: ArrivedFile) -> tuple[int, str]:

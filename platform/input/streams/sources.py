@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...engines.iceberg import of_catalog
 from ...errors import StatementError, Subject, suggestion
 from ...options import Value, parse
 from .base import InputStream, StreamRelation
@@ -15,6 +16,7 @@ from .table import TableStream
 from .topic import TopicStream
 
 TABLE = "table"
+DELTA = "delta"
 
 
 class StreamKind(NamedTuple):
@@ -97,6 +99,14 @@ def opened(relation: StreamRelation, warehouse: Path, forgives: bool) -> InputSt
     Args:
         forgives: lost data is skipped (WITH data_loss = 'continue').
     """
+    if relation.kind == TABLE and of_catalog(parts := relation.place.split(".")):
+        from .iceberg import IcebergStream
+
+        return IcebergStream(parts, warehouse, forgives)
+    if relation.kind == DELTA:
+        from .delta import DeltaStream
+
+        return DeltaStream(relation.place, warehouse, forgives)
     if relation.kind == TABLE:
         return TableStream(relation.place, warehouse, forgives)
     source = next(source for source in SOURCES if source.name == relation.kind)

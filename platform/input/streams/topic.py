@@ -93,6 +93,19 @@ class TopicStream:
         messages = position.get("messages", 0) + sum(one.rows for one in ranges)
         return {"offsets": {str(number): reached[number] for number in sorted(reached)}, "messages": messages}
 
+    def forgiven(self, position: Position) -> Position:
+        """Return the position at the first messages that are left, without partitions that are gone."""
+        learned = known(position)
+        if not learned:
+            return position
+        found = offsets(self._settings, self._topic)
+        left = {number: self._start(number, at, learned) for number, at in sorted(found.items()) if number in learned}
+        return position if left == learned else {**position, "offsets": {str(number): at for number, at in left.items()}}
+
+    def noticed(self, position: Position) -> str | None:
+        """Return nothing: what is gone stops a training, or is passed over."""
+        return None
+
     def counted(self, position: Position) -> str:
         """Return how many messages and partitions that is."""
         count = len(known(position))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .....warehouse.entries import SourceEntry
 from ....errors import Position, StatementError, suggestion
 from ....spark_types import quoted
+from ...as_of import AsOf
 from ...in_place import columns_of
 from ...sources import source_of
 from .csv import CSV_OPTIONS, csv_sql, truth
@@ -117,7 +118,7 @@ def open_source(
     return FileSource(f"SELECT {items} FROM ({source.sql})", None, found.files)
 
 
-def source_of_files(format: str, name: str, path: str) -> SourceEntry:
+def source_of_files(format: str, name: str, path: str, as_of: AsOf | None) -> SourceEntry:
     """Return what a version keeps of files that a query names by their path.
 
     Raises:
@@ -125,7 +126,7 @@ def source_of_files(format: str, name: str, path: str) -> SourceEntry:
         OSError: one is gone.
     """
     if format == "delta":
-        files, version = delta_version(path)
+        files, version = delta_version(path, as_of)
         return source_of("delta", name, files, str(version))
     return source_of("files", name, listing(path, None).files)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from ...spark_sql.words import EXPLODES
-from .functions import VARYING
+from ...spark_sql.words import EXPLODES, VARYING
 
 ALONE = VARYING | EXPLODES
 

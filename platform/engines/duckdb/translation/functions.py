@@ -328,8 +328,6 @@ SPECIAL: dict[str, Maker] = {
     "current_timestamp": constant("now()"),
     "current_date": constant("CAST(now() AS DATE)"),
 }
-VARYING = frozenset(("rand", "randn", "random", "uuid", "shuffle"))
-"""Those with another value for every row and call."""
 FUNCTIONS = (
     SAME | SPARK_MACROS | RENAMED.keys() | SPECIAL.keys() | TYPE_NAMES | AGGREGATES.keys() | HIGHER_ORDER.keys() | GENERATORS
 )
