@@ -1,18 +1,17 @@
 """The contract of algorithms: what they keep, how they learn, and what they output for an example; pure JAX.
 
 An algorithm says which tables and dense parameters it needs, and how it learns: `Online`, batch by batch; `Solved`, from all
-examples at once; `Packaged`, by another package. Pulls, pushes, gradients and metrics are the training's. It is made from its
-options and the layout of a model's slots.
+examples at once; `Packaged`, by another package; `Graph`, from edges, by a vertex program. Pulls, pushes, gradients and metrics
+are the training's. It is made from its options and the layout of a model's slots.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..platform.operators.base import DenseSpec, Operator, TableSpec
-from ..platform.options import Part
 from .augment import Augment
 from .augments.negatives import Negatives
 from .augments.pairs import Pairs
@@ -20,6 +19,7 @@ from .augments.sampling import Sampling
 from .inputs import Inputs, Layout
 from .learns import Labels, Losses, Online, Output, Packaged, Parameters, Scores, Solved, Supervised, Unsupervised
 from .losses import Loss
+from .over_graph import Graph
 from .sums import Sums
 from .traits import Intercept, Match, Sizing, Traits
 from .trees import TreeSearch
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     import optax
 
     from .layers.side_network import SideNetwork
+    from .vertex_program import PairProgram, VertexProgram
 
 __all__ = [
     "Algorithm",
-    "AtOnce",
     "Augment",
+    "Graph",
     "Inputs",
     "Intercept",
     "Layout",
@@ -44,7 +45,6 @@ __all__ = [
     "Packaged",
     "Pairs",
     "Parameters",
-    "Positive",
     "Sampling",
     "Scores",
     "Sizing",
@@ -52,11 +52,8 @@ __all__ = [
     "Sums",
     "Supervised",
     "Traits",
-    "Unlabelled",
     "Unsupervised",
 ]
-
-Options = TypeVar("Options")
 
 
 def no_operators(table: TableSpec) -> tuple[Operator, ...]:
@@ -87,7 +84,7 @@ class Algorithm:
 
     tables: tuple[TableSpec, ...]
     optimizer: Callable[[TableSpec], Operator]
-    learns: Online | Solved | Packaged
+    learns: Online | Solved | Packaged | Graph
     dense: tuple[DenseSpec, ...] = ()
     dense_optimizer: Callable[[], optax.GradientTransformation] | None = None
     operators: Callable[[TableSpec], tuple[Operator, ...]] = no_operators
@@ -187,24 +184,12 @@ class Algorithm:
         return self.loss.baseline if self.loss is not None and self.serves else None
 
     @property
+    def program(self) -> VertexProgram | PairProgram | None:
+        """The vertex program that computes it; None where it learns from rows."""
+        found: VertexProgram | PairProgram | None = getattr(self.learns, "program", None)
+        return found
+
+    @property
     def serves(self) -> bool:
         """Whether shards keep what is learned, batch by batch; else all examples are learned at once."""
         return self.learns.serves
-
-
-class AtOnce(Part[Options, Algorithm]):
-    """The part of an algorithm that learns all examples at once, `Solved` or `Packaged`: its statements need no shards."""
-
-    __slots__ = ()
-
-
-class Unlabelled(Part[Options, Algorithm]):
-    """The part of an algorithm that learns without labels: LABEL has no effect in its statements."""
-
-    __slots__ = ()
-
-
-class Positive(Unlabelled[Options]):
-    """The part of an algorithm that learns from what was taken: LABEL, where a statement has it, says which rows were."""
-
-    __slots__ = ()

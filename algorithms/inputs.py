@@ -93,7 +93,7 @@ class SideVectors(NamedTuple):
 
     Attributes:
         values: float32[k, elements]; each distinct one once, after two lines of zeros: for rows whose slots have no vectors,
-            and for features that lack theirs.
+            and for features that lack theirs. None where shards run the network.
         of_row: int32[n]; the line of each pulled row.
         outputs: float32[n, dim]; of each pulled row, in place of both.
     """

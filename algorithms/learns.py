@@ -1,4 +1,4 @@
-"""How algorithms learn, one of three ways: batch by batch, from all examples at once, by another package.
+"""How algorithms learn: batch by batch, from all examples at once, by another package, or as over_graph.py has it.
 
 Each answers the same questions, so that nobody asks which of them it is: `goal`, `loss`, `augment`, `learner`, `solve`,
 `examples_meet`, `random`, and whether it `serves`, that is, shards keep what is learned, batch by batch.
@@ -340,7 +340,9 @@ class Output(NamedTuple):
     Attributes:
         value: (parameters, inputs) -> float32[batch], or float32[batch, k].
         vector: it is a vector, the latter.
+        whole: it is a whole number of 64 bits, of a vertex program.
     """
 
     value: Scores
     vector: bool = False
+    whole: bool = False

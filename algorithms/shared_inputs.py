@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -45,7 +47,10 @@ class CommonLines:
             return self.shared[place][self.owner] if self.common[which] else self.own[place]
         if not isinstance(which, slice):
             return self.whole()[which]
-        chosen = range(len(self.common))[which]
+        return self.of_lines(range(len(self.common))[which])
+
+    def of_lines(self, chosen: Sequence[int]) -> CommonLines:
+        """Return some lines, in the order given."""
         shared = [self.places(True)[line] for line in chosen if self.common[line]]
         own = [self.places(False)[line] for line in chosen if not self.common[line]]
         common = tuple(self.common[line] for line in chosen)
@@ -93,3 +98,12 @@ def of_places(array: jax.Array, places: list[int]) -> jax.Array:
     if places == list(range(first, first + len(places))):
         return array if len(places) == len(array) else array[first : first + len(places)]
     return array[jnp.array(places)]
+
+
+def of_columns(array: jax.Array, columns: Sequence[int]) -> jax.Array:
+    """Return some columns of float32[n, k], by slices of those that stand side by side."""
+    if list(columns) == list(range(array.shape[1])):
+        return array
+    pieces = [[*piece] for _, piece in itertools.groupby(enumerate(columns), lambda at: at[1] - at[0])]
+    slices = [array[:, piece[0][1] : piece[-1][1] + 1] for piece in pieces]
+    return jnp.concatenate(slices, axis=1) if slices else array[:, :0]

@@ -23,6 +23,7 @@ from .inputs import Inputs, Layout, SideVectors
 from .layers.side_network import SideNetwork
 
 SUBJECT = Subject("VECTORS")
+KEPT = 32  # of recent trainings
 
 
 def with_sides(make: Make, layout: Layout) -> Make:
@@ -79,9 +80,24 @@ def outputs_of(network: SideNetwork, parameters: Parameters, side: SideVectors) 
     """Return the network's output for each row's vector, float32[n, dim]."""
     if side.outputs is not None:
         return jnp.asarray(side.outputs)
-    assert side.values is not None
     assert side.of_row is not None
+    if (made := parameters.get(made_name(network.name))) is not None:
+        return made[side.of_row]
+    assert side.values is not None
     return network.apply(parameters, jnp.asarray(side.values))[side.of_row]
+
+
+def made_name(vectors: str) -> str:
+    """Return the name of the parameter that has what shards made of the distinct vectors of a batch."""
+    return f"outputs:{vectors}"
+
+
+@functools.lru_cache(maxsize=KEPT)
+def over_outputs(algorithm: Algorithm) -> Algorithm:
+    """Return an algorithm for workers whose shards run the networks over vectors: outputs come as parameters, by `made_name`,
+    and the networks' own parameters do not."""
+    own = {spec.name for network in algorithm.sides for spec in network.specs}
+    return dataclasses.replace(algorithm, dense=tuple(spec for spec in algorithm.dense if spec.name not in own))
 
 
 def with_slots(inputs: Inputs, layout: Layout) -> Inputs:

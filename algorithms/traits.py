@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .blocks.events import States
+    from .inputs import Inputs
+    from .layers.history_search import HistorySearch
+    from .learns import Parameters
 
 
 class Intercept(NamedTuple):
@@ -44,6 +51,10 @@ class Traits(NamedTuple):
             neighbouring examples have in common may come once, see `Inputs.group`.
         statistics: of rows that its functions see as `Inputs.statistics`: count, updates, shows, clicks, and age, the examples
             since the first with the feature; of the first table.
+        user: names of slots that layers of their own see, which are computed once for the rows of a request that share them.
+        edges: its examples are edges, whose ends SOURCE and TARGET name.
+        search: chooses what a step sees of histories that are searched, once rows are pulled; None: none are.
+        states: what scores need of the events before a moment, which a service keeps for the next request; None: nothing.
         outside: the package that its functions call where JAX cannot look, so that no graph can be made of them; "" for none.
     """
 
@@ -51,6 +62,10 @@ class Traits(NamedTuple):
     compact: bool = False
     statistics: tuple[str, ...] = ()
     outside: str = ""
+    edges: bool = False
+    user: tuple[str, ...] = ()
+    search: HistorySearch | None = None
+    states: Callable[[Parameters, Inputs], States] | None = None
 
 
 class Match(NamedTuple):

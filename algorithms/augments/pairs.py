@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ...platform.ps._native import unique
 from ...platform.reserved import INTERCEPT_NUMBER
 from ..augment import Augment, Draw, Prepare
 from ..chunk import ABSENT, Bag, Chunk
@@ -16,6 +17,7 @@ from ..inputs import Layout
 
 if TYPE_CHECKING:
     from ..learns import Online, Packaged, Solved
+    from ..over_graph import Graph
 
 PAIRS, PAIRS_NUMBER = "(pairs)", 0xFFFD
 """The slot of pairs that stand beside the slots that they are made of, and its number, before the tree's."""
@@ -69,7 +71,7 @@ class Pairs(Augment):
         return prepared
 
 
-def pairs_of(learns: Online | Solved | Packaged) -> tuple[Pairs, ...]:
+def pairs_of(learns: Online | Solved | Packaged | Graph) -> tuple[Pairs, ...]:
     """Return the pairs that an algorithm learns."""
     return tuple(augment for augment in learns.augment if isinstance(augment, Pairs))
 
@@ -95,12 +97,12 @@ def paired(chunk: Chunk, pairs: Pairs, copies: int = 1, known: KnownPairs | None
     rows, joined, kept = joined_with(chunk, pairs)
     if known is not None:
         kept &= (rows % copies == 0) | known.has(joined)
-    distinct, inverse = np.unique(joined[kept], return_inverse=True)
-    about, had = np.divmod(distinct, CODES)
+    distinct, inverse = unique(joined[kept].view(np.uint64))
+    about, had = np.divmod(distinct.view(np.int64), CODES)
     keys = pair_keys(chunk.keys[about], chunk.keys[had])
     offsets = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=len(chunk.weight)))]).astype(np.int64)
     share = shares(np.diff(chunk.bags[pairs.history].offsets))
-    bag = Bag(inverse.astype(np.int32), (chunk.bags[pairs.history].weights * share[rows])[kept], offsets)
+    bag = Bag(inverse, (chunk.bags[pairs.history].weights * share[rows])[kept], offsets)
     if pairs.beside:
         chunk, codes = chunk.with_features(keys, np.full(len(keys), PAIRS_NUMBER, np.uint16))
         return chunk._replace(bags=(*chunk.bags, bag._replace(codes=codes[bag.codes])))

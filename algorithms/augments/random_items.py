@@ -15,6 +15,8 @@ from .negatives import dense_names
 
 POOL = 4096
 """Items, at least, that the batches of a chunk draw from."""
+WHOLE, NEVER_DRAWN = 256, 1e30
+"""A batch that has all items has a multiple of so many, and the last of them are expected so often."""
 
 
 class Catalogue(NamedTuple):
@@ -38,11 +40,13 @@ class RandomItems(Augment):
         item: the slots of the item; the first one, which is categorical, is the item's id.
         catalogue: the items to draw from; None: the items of the piece of the input that the batch is cut from (about 131,072
             rows).
+        all_of_few: where there are no more than `number`, each is there once in every batch.
     """
 
     number: int
     item: tuple[str, ...]
     catalogue: Catalogue | None = None
+    all_of_few: bool = False
 
     def prepare(self, chunk: Chunk, layout: Layout, draw: Draw) -> Prepare:
         """See Augment."""
@@ -53,7 +57,8 @@ class RandomItems(Augment):
         pool = random.permutation(every)[: max(POOL, 8 * self.number)]
         rows = DrawnRows.of(source, names, layout, chunk.scalar.shape[0], self.item, pool)
         further, codes = chunk.with_features(source.keys[rows.features], source.slots[rows.features])
-        drawn = ItemDraw(rows.coded(codes), len(every), self.number, seed)
+        whole = self.all_of_few and len(every) <= self.number
+        drawn = ItemDraw(rows.coded(codes), len(every), self.number, seed, whole)
         own: dict[str, Any] = {"keys": further.keys, "slots": further.slots, "sides": further.sides, "added": drawn.of_batch}
         return lambda piece, start, stop: piece._replace(**own) if len(pool) else piece
 
@@ -64,18 +69,26 @@ class ItemDraw(NamedTuple):
     Attributes:
         rows: the items that are drawn from.
         items: of how many these were drawn.
+        whole: all of them, then copies of the first one that are expected so often that they weigh nothing, up to a full size.
     """
 
     rows: DrawnRows
     items: int
     number: int
     seed: tuple[int, ...]
+    whole: bool = False
 
     def of_batch(self, pass_number: int, batch: int) -> Added:
         """Return the items of a batch."""
+        if self.whole:
+            spare = -self.items % WHOLE
+            expected = np.repeat(np.array([1, NEVER_DRAWN], np.float32), (self.items, spare))
+            return self._chosen(np.append(np.arange(self.items), np.zeros(spare, np.int64)), expected)
         random = np.random.default_rng((*self.seed, pass_number, batch))
         chosen = random.integers(0, self.rows.scalar.shape[1], self.number)
-        expected = np.full(self.number, self.number / self.items, np.float32)
+        return self._chosen(chosen, np.full(self.number, self.number / self.items, np.float32))
+
+    def _chosen(self, chosen: NDArray[np.int64], expected: NDArray[np.float32]) -> Added:
         bags = tuple(bag.take(chosen) for bag in self.rows.bags)
         return Added(self.rows.scalar[:, chosen], bags, self.rows.dense[:, chosen], expected)
 

@@ -17,8 +17,8 @@ class Sampling(Augment):
     """How random features are drawn for an algorithm that contrasts features with them.
 
     Attributes:
-        number: drawn for each batch, with replacement, among the values of multi-valued slots in the piece of the input that
-            the batch is cut from (about 131,072 rows).
+        number: drawn for each batch, with replacement, among the values of categorical and multi-valued slots in the piece of
+            the input that the batch is cut from (about 131,072 rows).
         power: they are drawn by count^power.
         frequent: values that make up a larger share f of all have `BagRows.weight` sqrt(frequent / f) while learning.
     """
@@ -59,8 +59,8 @@ class Sampler:
 
 
 def occurrences(chunk: Chunk) -> NDArray[np.float64]:
-    """Return how often each code of a chunk is a value of its multi-valued slots."""
-    counts = np.zeros(len(chunk.keys))
+    """Return how often each code of a chunk is a value of its categorical and multi-valued slots."""
+    counts = np.bincount(chunk.scalar[chunk.scalar >= 0], minlength=len(chunk.keys)).astype(np.float64)
     for bag in chunk.bags:
         counts += np.bincount(bag.codes, minlength=len(counts))
     return counts

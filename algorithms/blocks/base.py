@@ -26,7 +26,8 @@ ABSENT = -1
 
 
 class SlotLike(Protocol):
-    """A slot as blocks see it: its name, the option that names it, the elements that are read, and those of a vector."""
+    """A slot as blocks see it: its name, the option that names it and the role that it gives, the elements that are read, and
+    those of a vector."""
 
     @property
     def name(self) -> str: ...
@@ -34,6 +35,8 @@ class SlotLike(Protocol):
     def group(self) -> str: ...
     @property
     def length(self) -> int: ...
+    @property
+    def role(self) -> str: ...
     @property
     def dim(self) -> int: ...
 
@@ -156,7 +159,7 @@ class SlotBlock(ABC, Generic[L, C, B]):
         arrays: the arrays of a batch by the names of the record's fields.
         words: what an export for other programs calls an input of such a slot.
         rows: values are features, which have rows; its first array has them, and the array `mask` says where one is there.
-        aligned: the slots of one option have one record.
+        aligned: the slots of one option have one record; single: all its slots have one.
         once: what a table stores once for several rows may be encoded once, and neighbouring examples may have it in common.
     """
 
@@ -165,6 +168,7 @@ class SlotBlock(ABC, Generic[L, C, B]):
     words: str
     rows = False
     aligned = False
+    single = False
     once = False
 
     @abstractmethod

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...platform.errors import DataError
 from .base import ABSENT, Array, BatchWindow, Cells, Codes, Offsets, SlotBlock, SlotLike, gathered
+from .searched import SEARCHED, SearchedSpans, SpanElements, spans_of
 
 if TYPE_CHECKING:
     import jax
@@ -133,7 +134,7 @@ class History(NamedTuple):
         return share.sum(axis=2).T
 
 
-class HistoryBlock(SlotBlock[HistorySlots, Histories, History]):
+class HistoryBlock(SlotBlock[HistorySlots, Any, History]):
     """Histories, a record for the slots of each option."""
 
     name = "histories"
@@ -147,13 +148,15 @@ class HistoryBlock(SlotBlock[HistorySlots, Histories, History]):
         """See SlotBlock."""
         return HistorySlots(slots[0].group, tuple(slot.name for slot in slots))
 
-    def encoded(self, slots: Sequence[SlotLike], columns: Sequence[Any], where: Callable[[int], str]) -> Histories:
+    def encoded(
+        self, slots: Sequence[SlotLike], columns: Sequence[Any], where: Callable[[int], str]
+    ) -> Histories | SearchedSpans:
         """See SlotBlock.
 
         Raises:
             DataError: fields have different lengths in a row; names the row, and what it has.
         """
-        fields: Sequence[Elements] = columns
+        fields: Sequence[Elements | SpanElements] = columns
         first, lengths = slots[0], fields[0].lengths
         for slot, own in zip(slots[1:], fields[1:], strict=True):
             if len(uneven := np.flatnonzero(own.lengths != lengths)):
@@ -162,8 +165,14 @@ class HistoryBlock(SlotBlock[HistorySlots, Histories, History]):
                     f"{first.name} and {slot.name} are fields of one history, so each row must have as many elements in one as "
                     f"in the other; {where(row)} has {lengths[row]} and {own.lengths[row]}. Repair or filter it in the query."
                 )
-        offsets = np.concatenate([[0], np.cumsum(fields[0].kept)]).astype(np.int64)
-        return Histories(np.stack([own.codes for own in fields]), offsets, max(slot.length for slot in slots))
+        most = max(slot.length for slot in slots)
+        if slots[0].role == SEARCHED:
+            spans = spans_of(fields)
+            local, codes = tuple(one.local for one in spans), tuple(one.codes for one in spans)
+            return SearchedSpans(local, codes, spans[0].begin, spans[0].end, most)
+        elements = [own for own in fields if isinstance(own, Elements)]
+        offsets = np.concatenate([[0], np.cumsum(elements[0].kept)]).astype(np.int64)
+        return Histories(np.stack([own.codes for own in elements]), offsets, most)
 
     def sizes(self, slots: HistorySlots) -> Mapping[str, int]:
         """See SlotBlock."""

@@ -15,7 +15,7 @@ from ..inputs import Inputs, Layout
 from ..layers.lookups import gathered, of_examples
 from ..layers.packed import places_of
 from ..layers.pooling import bag_vectors
-from ..linear.scores import linear_scores
+from ..linear.scores import wide_scores
 from ..shared_inputs import CommonLines
 
 DRY_BATCH, DRY_LENGTH = 3, 8
@@ -154,7 +154,7 @@ def rows_of(parameters: Mapping[str, jax.Array], inputs: Inputs, layout: Layout,
         for (_, slots), found in zip(layout.block(HISTORIES), inputs.block(HISTORIES), strict=True)
         for place, name in enumerate(slots)
     }
-    wide, index = linear_scores(parameters["weights"], inputs), inputs.scalar[: len(layout.scalar)]
+    wide, index = wide_scores(parameters["weights"], inputs, layout), inputs.scalar[: len(layout.scalar)]
     pooled = bag_vectors(rows, inputs, layout, "sum") if layout.bags else jnp.zeros((batch, 0, features.dim), jnp.float32)
     return BatchRows(rows, index, pooled, inputs.dense, wide, history, features)
 

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import Operator, TableSpec
-from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Sampling, Sizing, Unlabelled, Unsupervised
+from ...platform.options import Part, option
+from ...platform.registry import UNLABELLED
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Sampling, Sizing, Unsupervised
 from ..layers.initial import uniform
 from ..layers.lookups import gathered, taken
 
@@ -164,4 +165,4 @@ def check_sequences(layout: Layout) -> None:
         raise OptionError(message, subject=SUBJECT)
 
 
-WORD2VEC = Unlabelled("word2vec", Word2VecOptions, word2vec)
+WORD2VEC = Part("word2vec", Word2VecOptions, word2vec, UNLABELLED)

@@ -25,3 +25,30 @@ def project(vectors: Any, index: Any, kernel: Any, sums: Any) -> None:
 
 def project_gradients(vectors: Any, index: Any, kernel: Any, sums: Any, by_vectors: Any, by_kernel: Any) -> None:
     """As the call `project_gradients`; the last two get the results."""
+
+def choose_by_product(
+    rows: Any, codes: Any, tables: Any, begin: Any, end: Any, queries: Any, absent: int, top: int, recent: int, out: Any
+) -> None:
+    """Choose elements of spans: the last `recent` that are there, and of those before them `top`, whose rows have the largest
+    inner products with the span's query; of equal ones the newer.
+
+    Args:
+        rows: float32[n, dim].
+        codes: of each field int32[k], places in the field's table.
+        tables: of each field int32[m], rows; `absent` where there is no value.
+        begin, end: int64[batch], spans of the codes.
+        queries: float32[batch, fields * dim].
+        out: int64[batch, top + recent], gets places, ascending, and then -1.
+
+    Raises:
+        ValueError: a span leaves the codes, or sizes do not fit.
+    """
+
+def choose_by_value(
+    codes: Any, tables: Any, begin: Any, end: Any, by: int, wanted: Any, absent: int, top: int, recent: int, out: Any
+) -> None:
+    """As choose_by_product, of those before the newest `top` whose row of field `by` is the span's of `wanted`, int32[batch];
+    none where that is `absent`."""
+
+def mark_spans(codes: Any, begin: Any, end: Any, out: Any) -> None:
+    """Write for each code of spans, int32[k] of codes, the first span that has it, where `out`, int32[codes], is negative."""

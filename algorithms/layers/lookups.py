@@ -43,6 +43,11 @@ def portable() -> Iterator[None]:
         PLAIN.reset(token)
 
 
+def is_portable() -> bool:
+    """Return whether what is traced is to be plain JAX."""
+    return PLAIN.get()
+
+
 def called(name: str, anywhere: Callable[..., Any], *arguments: jax.Array) -> Any:
     """Return what `anywhere` computes of the arguments, on CPUs by a custom call but where it has to be portable."""
     if PLAIN.get():
@@ -105,10 +110,10 @@ def projected(rows: jax.Array, index: jax.Array | CommonLines, kernel: jax.Array
     """
     units = kernel.shape[1]
     if isinstance(index, CommonLines):
-        blocks = kernel.reshape(len(index), -1)
+        blocks = kernel.reshape(len(index), rows.shape[1] * units)
         common, own = (of_lines(blocks, [*index.places(which)]).reshape(-1, units) for which in (True, False))
-        total = sum(shared, projected(rows, index.shared, common))
-        return spread(total, index.owner) + projected(rows, index.own, own)
+        total = spread(sum(shared, projected(rows, index.shared, common)), index.owner)
+        return total + projected(rows, index.own, own) if len(index.own) else total
     if not (rest := -units % UNITS):
         return projected_whole(rows, index, kernel)
     return projected_whole(rows, index, jnp.pad(kernel, ((0, 0), (0, rest))))[:, :units]

@@ -19,11 +19,14 @@ class SideNetwork:
     A vector is divided by the root of the mean of its squares. A value that lacks its vector is zeros and a further input of 1.
 
     Attributes:
+        name: of the vectors.
+        dim: of an output.
         specs: the dense parameters.
     """
 
     def __init__(self, side: SideSlots, number: int, dim: int) -> None:
         widths = [side.elements + 1, *side.hidden, dim]
+        self.name, self.dim = side.name, dim
         last = len(widths) - 2
         self._layers = [
             Layer(

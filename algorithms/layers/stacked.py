@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from ..shared_inputs import CommonLines, of_places
+from ..shared_inputs import CommonLines, of_columns, of_places
 from .lookups import gathered, projected, spread
 
 
@@ -62,6 +63,49 @@ class Stacked(NamedTuple):
         shared = self.common.values @ of_places(of_more, [*self.common.columns])
         own = self.more @ of_places(of_more, self._others(self.common))
         return projected(self.rows, self.row_index, of_rows, shared) + own
+
+    def divided(self, lines: Sequence[int], columns: Sequence[int]) -> tuple[Stacked, Stacked]:
+        """Return the vectors of some lines, with some of the columns after all vectors, and all others.
+
+        Args:
+            lines, columns: ascending.
+        """
+        rest = [line for line in range(len(self.row_index)) if line not in frozenset(lines)]
+        others = [column for column in range(self._num_columns) if column not in frozenset(columns)]
+        return self._part(lines, columns), self._part(rest, others)
+
+    def of_groups(self) -> tuple[Stacked, jax.Array] | None:
+        """Return the same of groups in the place of examples, and the group of each example; None where not all is common."""
+        index = self.row_index
+        if not isinstance(index, CommonLines) or not all(index.common) or self.more.shape[1]:
+            return None
+        values = jnp.zeros((index.shared.shape[1], 0)) if self.common is None else self.common.values
+        return Stacked(self.rows, index.shared, values), index.owner
+
+    def followed_by(self, values: jax.Array, owner: jax.Array | None) -> Stacked:
+        """Return the same with further columns, of examples, or of groups of them, whose owner is given."""
+        if owner is None:
+            return self._replace(more=jnp.concatenate([self.more, values], axis=1))
+        common = self.common or Common(jnp.zeros((len(values), 0)), owner, ())
+        places = range(self._num_columns, self._num_columns + values.shape[1])
+        both = jnp.concatenate([common.values, values], axis=1)
+        return self._replace(common=Common(both, owner, (*common.columns, *places)))
+
+    def _part(self, lines: Sequence[int], columns: Sequence[int]) -> Stacked:
+        index = self.row_index
+        chosen = index.of_lines(lines) if isinstance(index, CommonLines) else of_places(index, list(lines))
+        if self.common is None:
+            return Stacked(self.rows, chosen, of_columns(self.more, columns))
+        shared = {column: place for place, column in enumerate(self.common.columns)}
+        own = {column: place for place, column in enumerate(self._others(self.common))}
+        values = of_columns(self.common.values, [shared[column] for column in columns if column in shared])
+        places = tuple(place for place, column in enumerate(columns) if column in shared)
+        more = of_columns(self.more, [own[column] for column in columns if column in own])
+        return Stacked(self.rows, chosen, more, Common(values, self.common.owner, places))
+
+    @property
+    def _num_columns(self) -> int:
+        return self.more.shape[1] + (0 if self.common is None else len(self.common.columns))
 
     def _others(self, common: Common) -> list[int]:
         """Return where `more` is among all that stands after the vectors."""

@@ -35,6 +35,20 @@ def inner_products(slots: jax.Array) -> jax.Array:
     return every[:, first * num_slots + second]
 
 
+def field_products(slots: jax.Array) -> jax.Array:
+    """Return of each pair of slots the inner product of what each has for the other, float32[batch, slots (slots - 1) / 2].
+
+    Args:
+        slots: float32[batch, slots, slots * dim], of each slot a vector for each slot side by side.
+
+    Source: Yang et al., "Operation-aware Neural Networks for User Response Prediction", Neural Networks 2020 (ONN).
+    """
+    batch, num_slots, size = slots.shape
+    first, second = np.triu_indices(num_slots, 1)
+    each = slots.reshape(batch, num_slots * num_slots, size // max(num_slots, 1))
+    return (each[:, first * num_slots + second] * each[:, second * num_slots + first]).sum(axis=2)
+
+
 def pair_score(slots: jax.Array, strength: jax.Array) -> jax.Array:
     """Return the sum over pairs of slots of the inner product of their vectors times the pair's strength.
 

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...platform.operators.base import Column, Operator, TableSpec
-from ...platform.options import given_or, option
+from ...platform.options import Part, given_or, option
 from ...platform.options import known as value_of
-from ..base import Algorithm, AtOnce, Inputs, Intercept, Layout, Solved, Supervised
+from ...platform.registry import AT_ONCE
+from ..base import Algorithm, Inputs, Intercept, Layout, Solved, Supervised
 from ..layers.pooling import pooled
 from ..losses import LOGLOSS, POISSON, SQUARED, Loss, make_quantile, quantile_option
 from ..rates import penalty_of
@@ -128,4 +129,4 @@ def rounded_quantile(at: float, scores: jax.Array, labels: jax.Array) -> jax.Arr
     return bent / 2 + (at - 0.5) * above
 
 
-OWLQN = AtOnce("owlqn", OwlqnOptions, owlqn)
+OWLQN = Part("owlqn", OwlqnOptions, owlqn, AT_ONCE)

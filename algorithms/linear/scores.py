@@ -105,6 +105,14 @@ def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
     return jnp.stack([column_scores(weights[:, label], inputs) for label in range(weights.shape[1])], axis=1)
 
 
+def wide_scores(weights: jax.Array, inputs: Inputs, layout: Layout) -> jax.Array:
+    """Return the linear part of a network: linear_scores, with arrays and maps pooled by the root of their number.
+
+    Their plain sum would move the score of an example with a long array as far as all other slots together.
+    """
+    return linear_scores(weights, pooled(inputs, layout, "root"))
+
+
 def column_scores(column: jax.Array, inputs: Inputs) -> jax.Array:
     total = totals(column, inputs.scalar)
     values = over_values(inputs, lambda index, weight: taken(column, index) * weight)

@@ -12,9 +12,8 @@ from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense_layers import Layer, branch, he_uniform
 from ..layers.stacked import Stacked
-from ..linear.scores import linear_scores
 from ..losses import loss_of
-from .deep import DeepOptions, deep, deep_tower, network_inputs, num_inputs
+from .deep import DeepOptions, deep, deep_tower, linear_part, network_inputs, num_inputs
 
 FIRST_CROSS, FIRST_GATE = 101, 151  # the numbers of cross layers, so that their initial values differ from hidden layers'
 
@@ -98,7 +97,7 @@ def dcn(options: DcnOptions, layout: Layout) -> Algorithm:
         for cross in crosses:
             x = cross.apply(parameters, first, x, stacked if cross.number == 1 else None)
         deep_part = tower.apply(parameters, stacked, inputs.random)
-        return linear_scores(parameters["weights"], inputs) + output.apply(parameters, x, None) + deep_part
+        return linear_part(parameters, inputs, layout) + output.apply(parameters, x, None) + deep_part
 
     layers = tuple(spec for cross in crosses for spec in cross.specs())
     outputs = tuple(spec._replace(init=None) for spec in output.specs())

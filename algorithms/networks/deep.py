@@ -7,20 +7,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, Operator, TableSpec
 from ...platform.operators.ftrl import FtrlOptions, ftrl
 from ...platform.options import given_or, known, option
-from ..base import Algorithm, Inputs, Layout, Online, Parameters, Scores, Traits
+from ..base import Algorithm, Inputs, Intercept, Layout, Online, Parameters, Scores, Traits
 from ..layers.activations import ACTIVATIONS
+from ..layers.history_search import HistorySearch
 from ..layers.initial import uniform
 from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.pooling import slot_vectors, stacked
 from ..layers.stacked import Stacked
-from ..linear.scores import linear_scores
+from ..linear.scores import wide_scores
 from ..losses import Loss
 from .booster import LAYERS, BoosterOptions, BoosterTower
+from .sides import SideOptions, SideTowers
 from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ VECTOR_RATE, INIT_SCALE = 0.02, 0.01
 
 @dataclass(frozen=True)
 class DeepOptions(LongOptions, BoosterOptions):
-    """The options of wide_deep and deepfm, and of others that have more."""
+    """The options of networks over a vector per slot, beside what they have more."""
 
     dim: int = option(8, "elements of a feature's vector; 16 for tens of millions of examples", minimum=1, maximum=1024)
     hidden: tuple = option((128, 64), "units of each hidden layer; wider for long logs")  # type: ignore[type-arg]
@@ -57,8 +61,14 @@ class DeepOptions(LongOptions, BoosterOptions):
         choices=("none", BATCH_NORM),
         needs=LAYERS,
     )
+    wide: bool = option(True, "add the sum of a weight per feature, with an intercept; without it several passes overfit later")
     alpha: float = option(
-        0.1, "learning rate of the linear weights; raise it for short logs", minimum=0, open_minimum=True, optimizer=True
+        0.1,
+        "learning rate of the linear weights; raise it for short logs",
+        minimum=0,
+        open_minimum=True,
+        optimizer=True,
+        needs=(when("wide"),),
     )
     vector_learning_rate: float | None = option(
         None,
@@ -79,11 +89,27 @@ class DeepOptions(LongOptions, BoosterOptions):
         return given_or(self, vector_learning_rate=VECTOR_RATE, init_scale=INIT_SCALE)
 
 
+@dataclass(frozen=True)
+class SidedOptions(SideOptions, DeepOptions):
+    """The options of wide_deep and deepfm."""
+
+
 class LayerInputs(NamedTuple):
-    """What layers see: their width, and (parameters, inputs) -> the numbers of each example, that wide."""
+    """What layers see.
+
+    Attributes:
+        width: of it.
+        inputs: (parameters, inputs) -> the numbers of each example, that wide.
+        user: names of the slots that reach it through a tower of the user.
+        specs: the dense parameters of towers below it.
+        search: chooses what is seen of histories that are searched.
+    """
 
     width: int
     inputs: Callable[[Parameters, Inputs], Stacked]
+    user: tuple[str, ...] = ()
+    specs: tuple[DenseSpec, ...] = ()
+    search: HistorySearch | None = None
 
 
 def deep(
@@ -122,23 +148,30 @@ def deep(
 
     def boosted(parameters: Parameters, inputs: Inputs, booster: BoosterTower) -> jax.Array:
         deep_part = booster.apply(parameters, seen.inputs(parameters, inputs), inputs.random)
-        return finish(linear_scores(parameters["weights"], inputs) + deep_part)
+        return finish(linear_part(parameters, inputs, layout) + deep_part)
 
     def dense_optimizer() -> optax.GradientTransformation:
         import optax  # costs 0.2 s, which algorithms without layers need not pay
 
         return optax.adam(options.learning_rate)
 
+    weights = (TableSpec("weights", layout.outputs),) if options.wide else ()
     vectors = TableSpec("vectors", options.dim, uniform(scale, options.dim))
     return Algorithm(
-        tables=(TableSpec("weights", layout.outputs), vectors, *long_tables(options)),
+        tables=(*weights, vectors, *long_tables(options)),
         optimizer=optimizer,
         learns=Online(booster.goal(scores, boosted, loss), random=random or options.dropout > 0, examples_meet=norm),
-        dense=(*dense, *booster.specs),
+        intercept=Intercept() if options.wide else None,
+        dense=(*dense, *seen.specs, *booster.specs),
         dense_optimizer=dense_optimizer,
         operators=admits_long(options),
-        traits=Traits(compact=True),
+        traits=Traits(compact=True, user=seen.user, search=seen.search),
     )
+
+
+def linear_part(parameters: Parameters, inputs: Inputs, layout: Layout) -> jax.Array:
+    """Return the sum of a weight per feature and the intercept, float32[batch, outputs]; 0 where a network has none."""
+    return wide_scores(parameters["weights"], inputs, layout) if "weights" in parameters else jnp.zeros(())
 
 
 def num_inputs(options: DeepOptions, layout: Layout) -> int:
@@ -154,8 +187,19 @@ def network_inputs(parameters: Parameters, inputs: Inputs, layout: Layout, *more
     return stacked(parameters["vectors"], inputs, layout, "sum", inputs.dense, *more)
 
 
-def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
-    """Return the hidden layers over network_inputs, with an output per label.
+def sided_inputs(options: SidedOptions, layout: Layout, algorithm: str) -> LayerInputs:
+    """Return network_inputs, through the towers of both sides where there are any; see SideTowers."""
+    sides = SideTowers(options, layout, num_inputs(options, layout), options.dim, algorithm)
+    return LayerInputs(
+        sides.width,
+        lambda parameters, inputs: sides.apply(parameters, network_inputs(parameters, inputs, layout)),
+        sides.user,
+        sides.specs,
+    )
+
+
+def deep_tower(options: DeepOptions, layout: Layout, algorithm: str, width: int | None = None) -> Tower:
+    """Return the hidden layers over what is `width` wide, by default network_inputs, with an output per label.
 
     Raises:
         OptionError: a hidden layer without a number of units or without an activation; names the algorithm.
@@ -164,4 +208,5 @@ def deep_tower(options: DeepOptions, layout: Layout, algorithm: str) -> Tower:
     outputs = layout.outputs
     activations = activations_of(options.activation, options.hidden, algorithm)
     norm = options.normalise == BATCH_NORM
-    return Tower(num_inputs(options, layout), options.hidden, outputs, activations, False, options.dropout, norm)
+    width = num_inputs(options, layout) if width is None else width
+    return Tower(width, options.hidden, outputs, activations, False, options.dropout, norm)

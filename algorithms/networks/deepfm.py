@@ -9,14 +9,13 @@ from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense_layers import Layer
 from ..layers.pooling import slot_sums
 from ..linear.interactions import bi_interaction
-from ..linear.scores import linear_scores
 from ..losses import loss_of
-from .deep import DeepOptions, deep, deep_tower, network_inputs
+from .deep import SidedOptions, deep, deep_tower, linear_part, sided_inputs
 
 FIRST_PAIRS = 201  # the number of the layer of pairs, so that its initial values differ from hidden layers'
 
 
-def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
+def deepfm(options: SidedOptions, layout: Layout) -> Algorithm:
     """Learn weights, the inner products of slots' vectors, and a network over the same vectors, together.
 
         score = b + sum of weights + sum over pairs of slots of <v_i, v_j> + network(vectors, dense values)
@@ -26,17 +25,18 @@ def deepfm(options: DeepOptions, layout: Layout) -> Algorithm:
 
     Source: Guo et al., "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction", IJCAI 2017.
     """
-    tower = deep_tower(options, layout, "deepfm")
+    seen = sided_inputs(options, layout, "deepfm")
+    tower = deep_tower(options, layout, "deepfm", seen.width)
     classes = Layer("pairs_output", FIRST_PAIRS, options.dim, layout.classes, "linear") if layout.classes else None
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
         both = bi_interaction(*slot_sums(parameters["vectors"], inputs, layout, "sum"))
         pairs = both.sum(axis=1, keepdims=True) if classes is None else classes.apply(parameters, both, None)
-        x = network_inputs(parameters, inputs, layout)
-        return linear_scores(parameters["weights"], inputs) + pairs + tower.apply(parameters, x, inputs.random)
+        x = seen.inputs(parameters, inputs)
+        return linear_part(parameters, inputs, layout) + pairs + tower.apply(parameters, x, inputs.random)
 
     specs = tower.specs if classes is None else (*tower.specs, *classes.specs())
-    return deep(options, layout, specs, scores, loss_of(options, layout.classes), "deepfm")
+    return deep(options, layout, specs, scores, loss_of(options, layout.classes), "deepfm", seen=seen)
 
 
-DEEPFM = Part("deepfm", DeepOptions, deepfm)
+DEEPFM = Part("deepfm", SidedOptions, deepfm)

@@ -17,9 +17,8 @@ from ..layers.gru import Gru
 from ..layers.lookups import gathered, of_examples, projected
 from ..layers.packed import places_of
 from ..layers.stacked import Stacked
-from ..linear.scores import linear_scores
 from ..losses import loss_of
-from .deep import LayerInputs, deep, network_inputs, num_inputs
+from .deep import LayerInputs, deep, linear_part, network_inputs, num_inputs
 from .interest import ATTENTION, Interest, InterestOptions, check_attention
 from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
@@ -73,7 +72,9 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
         OptionError: target or history is missing, names what is no such slot, or they have different numbers of fields.
     """
     network, loss = DienNetwork(options, layout), loss_of(options, layout.classes)
-    seen = LayerInputs(network.width, lambda parameters, inputs: network.evolved(parameters, inputs).seen)
+    seen = LayerInputs(
+        network.width, lambda parameters, inputs: network.evolved(parameters, inputs).seen, search=network.search
+    )
     made = deep(options, layout, network.specs, network.scores, loss, "dien", seen=seen)
     if not options.auxiliary:
         return made
@@ -98,10 +99,12 @@ class DienNetwork:
     Attributes:
         width: of what its hidden layers see.
         specs: the dense parameters.
+        search: how the history is searched; None: it is not.
     """
 
     def __init__(self, options: DienOptions, layout: Layout) -> None:
-        self._interest = Interest.of("dien", options.target, options.history, layout)
+        self._interest = Interest.of("dien", options.target, options.history, layout).searching(options, "dien")
+        self.search = self._interest.search
         check_hidden(options.hidden, "hidden", "dien")
         check_attention(options.attention, "dien")
         self._layout = layout
@@ -128,12 +131,12 @@ class DienNetwork:
     def scores_of(self, parameters: Parameters, inputs: Inputs, evolved: Evolved) -> jax.Array:
         """Return the same of what histories have come to."""
         deep_part = self._tower.apply(parameters, evolved.seen, inputs.random)
-        return linear_scores(parameters["weights"], inputs) + deep_part
+        return linear_part(parameters, inputs, self._layout) + deep_part
 
     def evolved(self, parameters: Parameters, inputs: Inputs) -> Evolved:
         """Return what the layers see, and the interests on the way there."""
         rows = parameters["vectors"]
-        target, history = self._interest.target(rows, inputs), self._interest.history(inputs)
+        target, history = self._interest.target(rows, inputs), self._interest.history(parameters, inputs)
         fields, count, length = history.rows.shape
         index, mask, owner = history.rows.reshape(fields, count * length), history.mask, history.owner
         vectors = gathered(rows, index).reshape(count, length, self._width)

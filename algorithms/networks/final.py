@@ -20,10 +20,9 @@ from ..layers.dense_layers import Layer, branch, dropped, he_uniform
 from ..layers.long_vectors import LONG
 from ..layers.pooling import slot_vectors
 from ..layers.stacked import Stacked
-from ..linear.scores import linear_scores
 from ..losses import Loss, loss_of
 from .booster import LAYERS
-from .deep import DeepOptions, deep, network_inputs, num_inputs
+from .deep import DeepOptions, deep, linear_part, network_inputs, num_inputs
 from .tower import BATCH_NORM, check_hidden
 
 FIRST_FINAL = 401  # the number of the first layer, so that its initial values differ from other layers'
@@ -64,7 +63,7 @@ def final(options: FinalOptions, layout: Layout) -> Algorithm:
 
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
         outputs = network.outputs(parameters, inputs)
-        return linear_scores(parameters["weights"], inputs) + sum(outputs) / len(outputs)
+        return linear_part(parameters, inputs, layout) + sum(outputs) / len(outputs)
 
     made = deep(options, layout, network.specs, scores, loss, "final")
     goal = made.supervised
@@ -72,7 +71,7 @@ def final(options: FinalOptions, layout: Layout) -> Algorithm:
         return made
 
     def objective(parameters: Parameters, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
-        linear, outputs = linear_scores(parameters["weights"], inputs), network.outputs(parameters, inputs)
+        linear, outputs = linear_part(parameters, inputs, layout), network.outputs(parameters, inputs)
         whole = linear + sum(outputs) / len(outputs)
         return loss.value(whole, inputs.label) + sum(distance(loss, whole, linear + own) for own in outputs), whole
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 
+from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.options import given_or, option
 from ..blocks.histories import HISTORIES, History
+from ..blocks.searched import SEARCHED
 from ..inputs import Inputs, Layout
 from ..layers.activations import ACTIVATIONS
+from ..layers.history_search import HistorySearch, Query, as_they_are
 from ..layers.lookups import gathered
 from ..positions import places
 from ..rates import interest_rate_of, spread_of
 from .booster import LAYERS
 from .deep import DeepOptions
 
+PRODUCT, CATEGORY = "product", "category"
+SEARCHES = (when("search", PRODUCT, CATEGORY),)
 ATTENTION = 100  # number of attention's first layer, after the layers of any tower
 
 
@@ -34,6 +40,17 @@ class InterestOptions(DeepOptions):
         length="length",
     )
     length: int = option(50, "elements of a history that are read, the last ones", minimum=1, maximum=10_000)
+    search: str = option(
+        "none",
+        "which elements attention sees: none for all of them; product for those of the largest inner products with the target; "
+        "category for the newest that have the target's value of `by`",
+        choices=("none", PRODUCT, CATEGORY),
+    )
+    top: int = option(64, "elements that the search chooses", minimum=1, maximum=10_000, needs=SEARCHES)
+    recent: int = option(32, "last elements that attention sees in any case", minimum=0, maximum=10_000, needs=SEARCHES)
+    by: str | None = option(
+        None, "the slot of target that elements are to agree with; by default the second", needs=(when("search", CATEGORY),)
+    )
     dim: int = option(16, "elements of a feature's vector", minimum=1, maximum=1024)
     vector_learning_rate: float | None = option(
         None,
@@ -53,6 +70,11 @@ class InterestOptions(DeepOptions):
         ("dice",), "of the hidden layers: one for all, or one for each", choices=tuple(ACTIVATIONS), needs=LAYERS
     )
 
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """The roles of columns that differ from those declared; see platform/options."""
+        return {} if self.search == "none" else {"history": SEARCHED}
+
     def adapted(self, layout: Layout) -> Self:
         """See `adapted` of platform/options."""
         return given_or(self, vector_learning_rate=interest_rate_of(layout), init_scale=spread_of(layout))
@@ -65,11 +87,13 @@ class Interest(NamedTuple):
         lines: of `Inputs.scalar`, one for each field of the target.
         group: which of HISTORIES.
         fields: of the group, in the order of the target's.
+        search: how the history is searched; None: it is seen whole.
     """
 
     lines: tuple[int, ...]
     group: int
     fields: tuple[int, ...]
+    search: HistorySearch | None = None
 
     @classmethod
     def of(cls, algorithm: str, target: tuple[str, ...], history: tuple[str, ...], layout: Layout) -> Interest:
@@ -95,15 +119,51 @@ class Interest(NamedTuple):
             )
         return cls(tuple(lines), group, tuple(fields))
 
+    def searching(self, options: InterestOptions, algorithm: str, query: Query = as_they_are) -> Interest:
+        """Return the same with the search that options name.
+
+        Raises:
+            OptionError: it would choose no fewer elements than there are, or `by` is no slot of the target.
+        """
+        if options.search == "none":
+            return self
+        subject = Subject("USING", algorithm, "top")
+        if options.top + options.recent >= options.length:
+            raise OptionError(
+                f"{subject} and recent choose {options.top} + {options.recent} elements of the last {options.length}: expected "
+                "fewer than length. Raise length, or leave search out: attention then sees all.",
+                subject=subject,
+            )
+        by = 1
+        if options.search == CATEGORY:
+            subject = Subject("USING", algorithm, "by")
+            names = [name.lower() for name in options.target]
+            if options.by is None and len(names) < 2:
+                message = (
+                    f"{subject} is missing: search = 'category' compares the second slot of target, and it has one. Name one."
+                )
+                raise OptionError(message, subject=subject)
+            if options.by is not None and options.by.lower() not in names:
+                message = f"{subject} expects a slot of target, {', '.join(options.target)}; got {options.by!r}."
+                raise OptionError(message, subject=subject)
+            by = 1 if options.by is None else names.index(options.by.lower())
+        search = HistorySearch(options.search, options.top, options.recent, by, self.lines, self.group, self.fields, query)
+        return self._replace(search=search)
+
     def target(self, rows: jax.Array, inputs: Inputs) -> jax.Array:
         """Return the target's vectors side by side, float32[batch, fields * dim]."""
         own = gathered(rows, jnp.stack([inputs.scalar[line] for line in self.lines]))
         return own.reshape(own.shape[0], -1)
 
-    def history(self, inputs: Inputs) -> History:
-        """Return the history, its fields in the order of the target's."""
+    def history(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> History:
+        """Return the history, or what is chosen of it, its fields in the order of the target's."""
         found = inputs.block(HISTORIES)[self.group]
-        return found._replace(rows=found.rows[jnp.array(self.fields)])
+        found = found._replace(rows=found.rows[jnp.array(self.fields)])
+        if self.search is None:
+            return found
+        rows = jnp.stack([inputs.scalar[line] for line in self.lines])
+        vectors = parameters["vectors"]
+        return self.search.in_jax(parameters, vectors, self.target(vectors, inputs), rows, found)
 
 
 def fields_named(name: str, slots: tuple[str, ...]) -> list[int]:

@@ -18,10 +18,9 @@ from ..layers.activations import ACTIVATIONS
 from ..layers.experts import Level, Mixed
 from ..layers.parallel import Parallel
 from ..layers.stacked import Stacked
-from ..linear.scores import linear_scores
 from ..losses import Loss, loss_of
 from .booster import LAYERS
-from .deep import DeepOptions, deep, network_inputs, num_inputs
+from .deep import DeepOptions, deep, linear_part, network_inputs, num_inputs
 from .tower import BATCH_NORM, activations_of, check_hidden
 
 CHAIN, TASK_WEIGHTS = (Subject("USING", "multi_task", name) for name in ("chain", "task_weights"))
@@ -140,7 +139,7 @@ class TaskHeads:
         for level in self._levels:
             x = level.apply(parameters, x, inputs.random)
         towers = self._towers.apply(parameters, x.of_labels if isinstance(x, Mixed) else x, inputs.random)
-        return linear_scores(parameters["weights"], inputs) + towers[:, :, 0]
+        return linear_part(parameters, inputs, self._layout) + towers[:, :, 0]
 
 
 def along(scores: jax.Array) -> jax.Array:

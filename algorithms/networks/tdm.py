@@ -12,8 +12,9 @@ import numpy as np
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, TableSpec
-from ...platform.options import option
-from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Positive, Sizing, Unsupervised
+from ...platform.options import Part, option
+from ...platform.registry import POSITIVE
+from ..base import Algorithm, Inputs, Layout, Online, Output, Parameters, Sizing, Unsupervised
 from ..blocks.histories import HISTORIES
 from ..layers.attention import NEVER
 from ..layers.dense_layers import Layer
@@ -251,4 +252,4 @@ class TreeNet:
         return x[:, :, 0] + product
 
 
-TDM = Positive("tdm", TdmOptions, tdm)
+TDM = Part("tdm", TdmOptions, tdm, POSITIVE)

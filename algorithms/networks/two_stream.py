@@ -15,11 +15,10 @@ from ...platform.options import Part, option
 from ..base import Algorithm, Inputs, Layout, Parameters
 from ..layers.dense_layers import Layer, he_uniform
 from ..layers.pooling import slot_vectors
-from ..linear.scores import linear_scores
 from ..losses import loss_of
 from ..positions import places
 from .booster import LAYERS
-from .deep import DeepOptions, deep, network_inputs, num_inputs
+from .deep import DeepOptions, deep, linear_part, network_inputs, num_inputs
 from .tower import BATCH_NORM, activations_of, check_hidden
 
 FIRST_STREAM, STREAMS = 501, ("first", "second")
@@ -74,7 +73,7 @@ def two_stream(options: TwoStreamOptions, layout: Layout) -> Algorithm:
     def scores(parameters: Parameters, inputs: Inputs) -> jax.Array:
         x = network_inputs(parameters, inputs, layout).whole()
         one, two = (stream.apply(parameters, inputs, x) for stream in streams)
-        return linear_scores(parameters["weights"], inputs) + joint.apply(parameters, one, two)
+        return linear_part(parameters, inputs, layout) + joint.apply(parameters, one, two)
 
     specs = (*streams[0].specs, *streams[1].specs, *joint.specs)
     return deep(options, layout, specs, scores, loss_of(options, layout.classes), "two_stream")

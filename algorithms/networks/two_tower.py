@@ -13,16 +13,17 @@ from ...platform.dependent import when
 from ...platform.errors import OptionError, Subject
 from ...platform.operators.adagrad import AdagradOptions, adagrad
 from ...platform.operators.base import DenseSpec, TableSpec
-from ...platform.options import option
+from ...platform.options import Part, option
+from ...platform.registry import POSITIVE
 from ..augments.random_items import RandomItems
-from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Positive, Sizing, Traits, Unsupervised
+from ..base import Algorithm, Inputs, Layout, Match, Online, Output, Parameters, Sizing, Traits, Unsupervised
 from ..layers.dense_layers import Layer, dropped
 from ..layers.initial import uniform
 from ..layers.lookups import of_examples
 from ..layers.pooling import chosen_vectors, common_vectors
 from ..positions import places
 from ..sampled_recall import found_in
-from .tower import check_hidden
+from .tower import BATCH_NORM, check_hidden
 
 if TYPE_CHECKING:
     import optax
@@ -42,6 +43,13 @@ class TwoTowerOptions:
     item: tuple = option(("item",), "slots of the item: its id first, then what describes it")  # type: ignore[type-arg]
     dim: int = option(64, "elements of a vector, of a feature and of a tower", minimum=1, maximum=1024)
     hidden: tuple = option((), "units of the hidden layers of each tower; (128,) for long logs")  # type: ignore[type-arg]
+    normalise: str = option(
+        "none",
+        "batch_norm: hidden layers are normalised by the batch in training and by moving averages in scoring; for "
+        "several passes",
+        choices=("none", BATCH_NORM),
+        needs=(when("hidden"),),
+    )
     temperature: float = option(
         0.05, "inner products are divided by it; raise it for short logs", minimum=0, open_minimum=True, maximum=10
     )
@@ -109,7 +117,7 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
     check_slots(layout, query, item)
     check_hidden(options.hidden, "hidden", "two_tower")
     names = tuple(layout.slots[place] for place in item)
-    towers = Towers(options, layout, query, item)
+    towers, lines = Towers(options, layout, query, item), len(layout.scalar) + len(layout.bags)
     return Algorithm(
         tables=(TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)),),
         optimizer=lambda table: adagrad(AdagradOptions(learning_rate=options.vector_learning_rate), table),
@@ -124,7 +132,11 @@ def two_tower(options: TwoTowerOptions, layout: Layout) -> Algorithm:
         outputs={"vector": Output(towers.query_vectors, vector=True), "item": Output(towers.item_vectors, vector=True)},
         items=Match("vector", "item", tuple(layout.slots[place] for place in query), names),
         sizing=Sizing(least_batch=256),
-        traits=Traits(compact=not options.negatives, statistics=("count", "age") if options.correction == "logq" else ()),
+        traits=Traits(
+            compact=not options.negatives and options.normalise != BATCH_NORM,  # else a batch's rows weigh as their groups
+            statistics=("count", "age") if options.correction == "logq" else (),
+            user=tuple(layout.slots[place] for place in query) if max(query) < lines else (),
+        ),
     )
 
 
@@ -229,11 +241,9 @@ class SlotTower:
 
     def __init__(self, name: str, number: int, slots: int, options: TwoTowerOptions) -> None:
         widths = [slots * options.dim, *options.hidden, options.dim]
-        last = len(options.hidden)
-        self._layers = [
-            Layer(f"{name}_{i}", 100 * number + i, widths[i], widths[i + 1], "relu" if i < last else "linear")
-            for i in range(last + 1)
-        ]
+        last, norm = len(options.hidden), options.normalise == BATCH_NORM
+        numbered = [(f"{name}_{i}", 100 * number + i, widths[i], widths[i + 1]) for i in range(last + 1)]
+        self._layers = [*(Layer(*one, "relu", norm=norm) for one in numbered[:last]), Layer(*numbered[last], "linear")]
         self.specs: tuple[DenseSpec, ...] = tuple(spec for layer in self._layers for spec in layer.specs())
 
     def apply(self, parameters: Parameters, vectors: jax.Array) -> jax.Array:
@@ -261,4 +271,4 @@ def check_slots(layout: Layout, query: Sequence[int], item: Sequence[int]) -> No
             raise OptionError(f"{SUBJECT}: the slot {slot} is in {where}.", subject=SUBJECT)
 
 
-TWO_TOWER = Positive("two_tower", TwoTowerOptions, two_tower)
+TWO_TOWER = Part("two_tower", TwoTowerOptions, two_tower, POSITIVE)

@@ -22,19 +22,22 @@ from ..layers.initial import uniform
 from ..layers.long_vectors import LONG, LongOptions, admits_long, long_tables
 from ..layers.pooling import POOLINGS, dense_vectors, slot_sums, slot_vectors, stacked, summed_slots
 from ..layers.stacked import Stacked
-from ..linear.interactions import bi_interaction, inner_products, pair_score
-from ..linear.scores import linear_scores
+from ..linear.interactions import bi_interaction, field_products, inner_products, pair_score
+from ..linear.scores import wide_scores
 from ..losses import loss_of
 from ..positions import groups_of
 from .booster import LAYERS, BoosterOptions, BoosterTower
+from .sides import SideOptions, SideTowers
 from .tower import BATCH_NORM, Tower, activations_of, check_hidden
 
 if TYPE_CHECKING:
     import optax
 
+FIELDS = "fields"
+
 
 @dataclass(frozen=True)
-class XnnOptions(LongOptions, BoosterOptions):
+class XnnOptions(SideOptions, LongOptions, BoosterOptions):
     dim: int = option(8, "elements of a feature's vector", minimum=1, maximum=1024)
     hidden: tuple = option((128, 64), "units of each hidden layer")  # type: ignore[type-arg]
     activation: tuple = option(  # type: ignore[type-arg]
@@ -67,10 +70,16 @@ class XnnOptions(LongOptions, BoosterOptions):
     interaction: str = option(
         "none",
         "how pairs of slots enter: bi adds the sum over all pairs, and makes it an input; pairs learns a weight "
-        "for each pair; products are inputs, for scores that depend on which slots agree",
-        choices=("none", "bi", "pairs", "products"),
+        "for each pair; products are inputs, for scores that depend on which slots agree; fields are products of vectors that "
+        "a feature has for each slot that it meets, as in ffm",
+        choices=("none", "bi", "pairs", "products", FIELDS),
     )
-    wide: bool = option(True, "add the sum of a weight per feature, with an intercept")
+    field_dim: int = option(
+        4, "elements of each of those vectors", minimum=1, maximum=256, needs=(when("interaction", FIELDS),)
+    )
+    wide: bool = option(
+        True, "add the sum of a weight per feature, over the root of their number in an array, with an intercept"
+    )
     alpha: float = option(
         0.1, "learning rate of those weights", minimum=0, open_minimum=True, optimizer=True, needs=(when("wide"),)
     )
@@ -88,8 +97,8 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
 
     Source: He and Chua, Neural Factorization Machines for Sparse Predictive Analytics, SIGIR 2017 (interaction = 'bi'); Pan et
     al., Field-weighted Factorization Machines, WWW 2018 ('pairs'); Qu et al., Product-based Neural Networks, ICDM 2016
-    ('products'); Cheng et al., Wide & Deep Learning for Recommender Systems,
-    2016 (wide).
+    ('products'); Yang et al., Operation-aware Neural Networks for User Response Prediction, Neural Networks 2020 ('fields');
+    Cheng et al., Wide & Deep Learning for Recommender Systems, 2016 (wide).
     """
     check_hidden(options.hidden, "hidden", "xnn")
     if layout.classes and options.interaction == "pairs":
@@ -107,9 +116,13 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
 
         return optax.adam(options.learning_rate)
 
+    def table(name: str, size: int) -> TableSpec:
+        return TableSpec(name, size, uniform(options.init_scale, size))
+
     weights = (TableSpec("weights", layout.outputs),) if options.wide else ()
+    fields = (table(FIELDS, network.pairs * options.field_dim),) if options.interaction == FIELDS else ()
     return Algorithm(
-        tables=(*weights, TableSpec("vectors", options.dim, uniform(options.init_scale, options.dim)), *long_tables(options)),
+        tables=(*weights, table("vectors", options.dim), *fields, *long_tables(options)),
         optimizer=optimizer,
         learns=Online(
             network.booster.goal(network.scores, network.boosted, loss),
@@ -120,12 +133,16 @@ def xnn(options: XnnOptions, layout: Layout) -> Algorithm:
         dense=network.specs,
         dense_optimizer=dense_optimizer,
         operators=admits_long(options),
-        traits=Traits(compact=True, logarithmic=options.continuous == "log1p"),
+        traits=Traits(compact=True, logarithmic=options.continuous == "log1p", user=network.sides.user),
     )
 
 
 class Network:
-    """The network of a model: its layers, and how they score a batch."""
+    """The network of a model: its layers, and how they score a batch.
+
+    Attributes:
+        pairs: slots and groups that meet each other, continuous ones too.
+    """
 
     def __init__(self, options: XnnOptions, layout: Layout) -> None:
         self._options = options
@@ -135,14 +152,20 @@ class Network:
         continuous = len(layout.continuous) + sum(elements for _, elements in layout.vectors)
         inputs = pooled * (options.dim + options.long_dim) + continuous
         inputs += options.dim if options.interaction == "bi" else 0
-        pairs = pooled + len(layout.continuous) + len(layout.vectors)
+        self.pairs = pairs = pooled + len(layout.continuous) + len(layout.vectors)
         strength = DenseSpec("pairs", (pairs, pairs), lambda seed: jnp.ones((pairs, pairs)))
-        inputs += pairs * (pairs - 1) // 2 if options.interaction == "products" else 0
+        inputs += pairs * (pairs - 1) // 2 if options.interaction in ("products", FIELDS) else 0
+        if options.user_tower and self._groups.joined:
+            subject = Subject("USING", "xnn", "groups")
+            raise OptionError(f"{subject} sums slots of both towers. Take groups or user_tower.", subject=subject)
+        self.sides = SideTowers(options, layout, inputs, options.dim, "xnn")
+        inputs = self.sides.width
         activations = activations_of(options.activation, options.hidden, "xnn")
         norm = options.normalise == BATCH_NORM
         self._tower = Tower(inputs, options.hidden, labels, activations, options.residual, options.dropout, norm)
         self.booster = BoosterTower(options, options.activation, inputs, labels, options.dropout, norm, "xnn")
-        self.specs = (*self._tower.specs, *((strength,) if options.interaction == "pairs" else ()), *self.booster.specs)
+        pairwise = (strength,) if options.interaction == "pairs" else ()
+        self.specs = (*self._tower.specs, *self.sides.specs, *pairwise, *self.booster.specs)
 
     def scores(self, parameters: Mapping[str, jax.Array], inputs: Inputs) -> jax.Array:
         """Return float32[batch, num_labels]."""
@@ -166,16 +189,20 @@ class Network:
             score += pair_score(self._all_slots(parameters["vectors"], inputs), parameters["pairs"])
         elif self._options.interaction == "products":
             more.append(inner_products(self._all_slots(parameters["vectors"], inputs)))
+        elif self._options.interaction == FIELDS:
+            more.append(field_products(self._all_slots(parameters[FIELDS], inputs)))
         if self._options.wide:
-            score += linear_scores(parameters["weights"], inputs)
-        return score, self._inputs(parameters["vectors"], inputs, more)
+            score += wide_scores(parameters["weights"], inputs, self._layout)
+        return score, self._inputs(parameters, inputs, more)
 
-    def _inputs(self, vectors: jax.Array, inputs: Inputs, more: list[jax.Array]) -> jax.Array | Stacked:
+    def _inputs(self, parameters: Mapping[str, jax.Array], inputs: Inputs, more: list[jax.Array]) -> jax.Array | Stacked:
         """Return what goes into the network: the vectors of slots, and more."""
-        if self._options.normalise != "layer_norm" and not self._groups.joined:
-            return stacked(vectors, inputs, self._layout, self._options.pooling, *more)
+        vectors, pooling, norm = parameters["vectors"], self._options.pooling, self._options.normalise == "layer_norm"
+        if not self._groups.joined:
+            seen = self.sides.apply(parameters, stacked(vectors, inputs, self._layout, pooling, *more))
+            return layer_norm(seen.whole()) if norm else seen
         x = jnp.concatenate([self._slots(vectors, inputs).reshape(inputs.batch, -1), *more], axis=1)
-        return layer_norm(x) if self._options.normalise == "layer_norm" else x
+        return layer_norm(x) if norm else x
 
     def _slot_sums(self, vectors: jax.Array, inputs: Inputs) -> tuple[jax.Array, jax.Array]:
         """Return the sums over slots and groups of their vectors, and of the squares, float32[batch, dim] both."""

@@ -12,9 +12,10 @@ import numpy as np
 
 from ...platform.dependent import CATEGORIES, NUMBERS
 from ...platform.errors import LostError, ModelError, OptionError, StatementError, Subject, TrainingError
-from ...platform.options import option
+from ...platform.options import Part, option
+from ...platform.registry import AT_ONCE
 from ...platform.system import needing
-from ..base import Algorithm, AtOnce, Layout
+from ..base import Algorithm, Layout
 from ..learner import Contributions, Learner, Matrix, PackageFile, Peers, Predict, RoundJudge
 from ..losses import LOGLOSS, POISSON, SQUARED, check_positive_weight, make_quantile, quantile_option, softmax_of
 from .learners import learned_by
@@ -338,4 +339,4 @@ def described(matrix: Matrix) -> dict[str, Any]:
     return {"feature_names": list(matrix.names), "feature_types": types, "enable_categorical": True}
 
 
-XGBOOST = AtOnce("xgboost", XgboostOptions, xgboost)
+XGBOOST = Part("xgboost", XgboostOptions, xgboost, AT_ONCE)

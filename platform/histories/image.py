@@ -9,7 +9,7 @@ what a file says of where its texts and lists are, so each row is checked before
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from ..ps.keys import feature_keys
 
 SEED = ""  # the slot that users are hashed as
 USERS, EVENTS = "users.arrow", "events.arrow"
+NO_TIMES = pa.chunked_array([], pa.int64())
 SPANS = pa.schema([("key", pa.uint64()), ("begin", pa.int64()), ("end", pa.int64())])
 
 
@@ -88,8 +89,10 @@ class HistoryImage:
     """An image that is mapped; threads may share it.
 
     Args:
+        order: the column of times, NULL nowhere; None: there is none, and a user has one row.
         within: how old an event may be, in the unit of times; None: any age.
         sums: the checksums of its files, which are read and compared; None: they are not.
+        words: what the image is of, in statements.
 
     Attributes:
         within: as given.
@@ -98,13 +101,21 @@ class HistoryImage:
         ModelError: a file of it is damaged or gone.
     """
 
-    def __init__(self, folder: Path, order: str, within: int | None, sums: Mapping[str, str] | None = None) -> None:
-        self.within = within
+    def __init__(
+        self,
+        folder: Path,
+        order: str | None,
+        within: int | None,
+        sums: Mapping[str, str] | None = None,
+        words: str = "HISTORY",
+    ) -> None:
+        self.within, self._words = within, words
         self._folder = folder
         try:
             self._contents = [content_of(folder / name, None if sums is None else sums[name]) for name in (USERS, EVENTS)]
             users, self._events = map(table_of, self._contents)
-            spans, times, user = users.select(SPANS.names), self._events.column(order), users.column("user")
+            spans, user = users.select(SPANS.names), users.column("user")
+            times = NO_TIMES if order is None else self._events.column(order)
             if spans.schema != SPANS or user.num_chunks > 1 or any(spans.column(name).null_count for name in SPANS.names):
                 raise ValueError("its users are not as they are written")
             self._users = user.chunk(0) if user.num_chunks else pa.array([], user.type)
@@ -138,6 +149,21 @@ class HistoryImage:
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise self._damaged(error) from error
 
+    def latest(self, user: pa.Array, before: int | None, values: Sequence[str]) -> list[Any] | None:
+        """Return values of a user's last row that is strictly earlier; None where there is none. Arguments as of `last`."""
+        try:
+            begin, end = self._span(user)
+            if before is not None:
+                end = begin + int(np.searchsorted(self._times[begin:end], before, "left"))
+            if end <= begin:
+                return None
+            found = [sound(self._events.column(value).slice(end - 1, 1))[0].as_py() for value in values]
+            if any(map(cut_off, self._contents)):
+                raise ValueError("it was cut off while it was in use")
+            return found
+        except (pa.ArrowException, KeyError, ValueError) as error:
+            raise self._damaged(error) from error
+
     def _span(self, user: pa.Array) -> tuple[int, int]:
         if user.null_count:
             return 0, 0
@@ -146,14 +172,14 @@ class HistoryImage:
         while at < len(self._keys) and self._keys[at] == key:
             if sound(self._users.slice(at, 1))[0] == user[0]:
                 begin, end = int(self._begins[at]), int(self._ends[at])
-                if not 0 <= begin <= end <= len(self._times):
-                    raise ValueError(f"a user's events are {begin} to {end}, of {len(self._times)}")
+                if not 0 <= begin <= end <= self._events.num_rows:
+                    raise ValueError(f"a user's events are {begin} to {end}, of {self._events.num_rows}")
                 return begin, end
             at += 1
         return 0, 0
 
     def _damaged(self, error: Exception) -> ModelError:
-        return ModelError(f"The image {self._folder} cannot be read: {error}. REFRESH HISTORY makes another one.")
+        return ModelError(f"The image {self._folder} cannot be read: {error}. REFRESH {self._words} makes another one.")
 
 
 def sound(values: Any) -> Any:

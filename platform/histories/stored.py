@@ -2,11 +2,13 @@
 
     <root>/histories/<name>/definition.json      what CREATE HISTORY said
     <root>/histories/<name>/lock                 held by who refreshes it
+    <root>/histories/<name>/pins/, deleted.json  see pins.py
     <root>/histories/<name>/stop                 asks the process that publishes it repeatedly to stop
     <root>/histories/<name>/v<N>/manifest.json   how many events it has, and the positions of streams up to which it has them
     <root>/histories/<name>/v<N>/events/         all events; of a stream as links to the files of versions before
     <root>/histories/<name>/v<N>/kept/           the last events of each user
     <root>/histories/<name>/v<N>/image/          the same, as the service maps them
+    <root>/histories/<name>/v<N>/all/            all events as arrays that are mapped, see event_image.py
 
 A version is written as a draft beside the others and gets its name by one rename, with the position that its events lead to. So
 an event is in a history once, whenever a refresh is killed.
@@ -14,40 +16,25 @@ an event is in a history once, whenever a refresh is killed.
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from ...warehouse.durable import clear, make_folder, replace_text, storing, sync, sync_tree
-from ...warehouse.entries import record
+from ...warehouse.durable import clear, replace_text
+from ...warehouse.entries import HistoryEntry, record
 from ...warehouse.folders import version_folders
-from ...warehouse.locks import Lock
 from ...warehouse.manifest import read_json
-from ...warehouse.names import folder_name, model_name
-from ..errors import ModelError, suggestion
+from ..errors import ModelError
 from ..typed import has_types
+from .event_files import sums_in
 from .image import sums_of
+from .kept import DEFINITION, KEPT_VERSIONS, MANIFEST, KeptVersions, are_sums, is_time
+from .pins import Deletion, deleted_keys, deletions, keep_deletion, leave_out, pin, pins
 
-FORMAT = 1
-DEFINITION, MANIFEST, STOP, IMAGE = "definition.json", "manifest.json", "stop", "image"
+STOP, IMAGE, ALL = "stop", "image", "all"
 POLL_SECONDS = 0.1
-PROBE_SECONDS = 0.2
-"""Whoever looks whether a history is published holds its lock for a moment, which refuses nobody."""
-FILES_OF_A_SIZE = 8
-"""Compaction: so many files of events of about the same size are merged: a history has a few files, however often it is
-refreshed."""
-KEPT_VERSIONS = 3
-"""Versions whose files stay, for queries and services that began with one of them."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +83,11 @@ class HistoryVersion:
         return self.folder / "events"
 
 
-class StoredHistories:
+class StoredHistories(KeptVersions):
     """The histories of a warehouse."""
 
     def __init__(self, warehouse: Path) -> None:
-        self.warehouse = warehouse
-        self._root = warehouse / "histories"
-
-    def names(self) -> list[str]:
-        """Return the names of all histories, sorted."""
-        return sorted(model_name(path.parent.name) for path in self._root.glob(f"[!.]*/{DEFINITION}"))
+        super().__init__(warehouse, "histories", "HISTORY", "history")
 
     def definition(self, name: str) -> HistoryDefinition:
         """Return what a history is.
@@ -113,12 +95,7 @@ class StoredHistories:
         Raises:
             ModelError: there is none, or its file is damaged.
         """
-        try:
-            values = read_json(self._folder(name) / DEFINITION)
-        except FileNotFoundError:
-            names = self.names()
-            there = f" There are {', '.join(names)}." if names else " CREATE HISTORY makes one."
-            raise ModelError(f"There is no history {name}.{suggestion(name, names) or there}") from None
+        values = self.defined(name)
         texts = ("name", "statement", "query", "partition", "order")
         if not (
             all(isinstance(values.get(name), str) for name in texts)
@@ -126,7 +103,7 @@ class StoredHistories:
             and has_types(values.get("keep"), int)
             and has_types(values.get("within", 0), str | None)
         ):
-            raise damaged(self._folder(name) / DEFINITION, name)
+            raise self.damaged(self._folder(name) / DEFINITION, name)
         return record(HistoryDefinition, values)
 
     def newest(self, name: str) -> HistoryVersion | None:
@@ -136,22 +113,96 @@ class StoredHistories:
             ModelError: its manifest is damaged.
         """
         for number, folder in reversed(version_folders(self._folder(name))):
-            try:
-                values = read_json(folder / MANIFEST)
-            except FileNotFoundError:  # it goes
-                continue
-            counts = (values.get(count) for count in ("rows", "kept", "users"))
-            texts, position = values.get("sums"), values.get("position")
-            if not (
-                all(has_types(count, int) for count in counts)
-                and is_time(values.get("created"))
-                and (texts is None or (isinstance(texts, dict) and all(isinstance(text, str) for text in texts.values())))
-                and isinstance(position, dict)
-                and all(isinstance(of_stream, dict) for of_stream in position.values())
-            ):
-                raise damaged(folder / MANIFEST, name)
-            return record(HistoryVersion, {**values, "folder": folder, "number": number})
+            if (found := self._version(name, number, folder)) is not None:
+                return found
         return None
+
+    def _version(self, name: str, number: int, folder: Path) -> HistoryVersion | None:
+        """Return a version; None where it is gone."""
+        try:
+            values = read_json(folder / MANIFEST)
+        except FileNotFoundError:  # it goes
+            return None
+        counts = (values.get(count) for count in ("rows", "kept", "users"))
+        position = values.get("position")
+        if not (
+            all(has_types(count, int) for count in counts)
+            and is_time(values.get("created"))
+            and (values.get("sums") is None or are_sums(values["sums"]))
+            and isinstance(position, dict)
+            and all(isinstance(of_stream, dict) for of_stream in position.values())
+        ):
+            raise self.damaged(folder / MANIFEST, name)
+        return record(HistoryVersion, {**values, "folder": folder, "number": number})
+
+    def changed(self, name: str) -> int:
+        """Return when the folder of a history was changed, in nanoseconds; 0 where there is none."""
+        try:
+            return self._folder(name).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def current(self, name: str) -> HistoryVersion:
+        """Return the newest version.
+
+        Raises:
+            ModelError: there is none, or its manifest is damaged.
+        """
+        version = self.newest(name)
+        if version is None:
+            self.definition(name)  # says that there is no such history
+            raise ModelError(f"The history {name} has no version. REFRESH HISTORY {name} makes one.")
+        return version
+
+    def version(self, entry: HistoryEntry) -> HistoryVersion:
+        """Return the version that a training read.
+
+        Raises:
+            ModelError: it is gone: says whether since somebody's events were deleted.
+        """
+        self.definition(entry.name)
+        folder = self._folder(entry.name) / f"v{entry.version}"
+        found = self._version(entry.name, entry.version, folder)
+        if found is not None and {**(found.sums or {})} == {**entry.sums}:
+            return found
+        said = f"Version {entry.version} of the history {entry.name}, which the training read, is gone"
+        deleted = [one.at for one in deletions(self._folder(entry.name)) if one.version > entry.version]
+        if deleted:
+            raise ModelError(
+                f"{said}: DELETE FROM HISTORY {entry.name} removed a user's events at {deleted[0]}, and every version that had "
+                "them. TRAIN or CONTINUE reads the newest version."
+            )
+        raise ModelError(
+            f"{said}: the newest {KEPT_VERSIONS} versions are kept, and those of trainings that are under way. TRAIN or "
+            "CONTINUE reads the newest version."
+        )
+
+    def pin(self, entry: HistoryEntry, training: Path) -> None:
+        """Keep a version until a training, of a model's version in a folder, ends.
+
+        Raises:
+            ModelError: it is gone; see version.
+        """
+        pin(self._folder(entry.name), entry.version, training)
+        self.version(entry)
+
+    def deletions(self, name: str) -> list[Deletion]:
+        """Return whose events were deleted."""
+        return deletions(self._folder(name))
+
+    def keep_deletion(self, name: str, deletion: Deletion) -> None:
+        """Remember whose events were deleted; under `changing`."""
+        keep_deletion(self._folder(name), deletion)
+
+    def leave_out(self, definition: HistoryDefinition, files: Sequence[Path]) -> None:
+        """Write files of events again without those of users who were deleted."""
+        leave_out(files, definition.partition, deleted_keys(self._folder(definition.name)))
+
+    def keep_only(self, name: str, number: int) -> None:
+        """Remove all versions but one, also those that trainings read."""
+        for other, folder in version_folders(self._folder(name)):
+            if other != number:
+                clear(folder)
 
     def create(self, definition: HistoryDefinition) -> None:
         """Write the definition of a new history.
@@ -159,45 +210,7 @@ class StoredHistories:
         Raises:
             ModelError: there is one of its name.
         """
-        folder = self._folder(definition.name)
-        if (folder / DEFINITION).exists():
-            raise ModelError(f"The history {definition.name} exists. DROP HISTORY {definition.name} first.")
-        with storing(folder):
-            make_folder(folder)
-        replace_text(folder / DEFINITION, json.dumps({"format": FORMAT, **asdict(definition)}, indent=1))
-
-    def drop(self, name: str) -> None:
-        """Remove a history: out of sight in one step, then from the disk."""
-        if not (self._folder(name) / DEFINITION).exists():
-            self.definition(name)  # raises an error that lists them
-        with self.changing(name):
-            gone = self._root / f".trash-{uuid.uuid4().hex}"
-            with storing(self._root):
-                self._folder(name).rename(gone)
-                sync(self._root)
-            clear(gone)
-
-    @contextmanager
-    def changing(self, name: str) -> Iterator[None]:
-        """Lock a history against other changes until the block ends.
-
-        Raises:
-            ModelError: somebody does.
-        """
-        end = time.monotonic() + PROBE_SECONDS
-        while True:
-            try:
-                lock = Lock(self._folder(name) / "lock", "refreshed")
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > end:
-                    message = f"History {name} is being refreshed by another process. Wait until it ends."
-                    raise ModelError(message) from error
-                time.sleep(PROBE_SECONDS / 20)
-        try:
-            yield
-        finally:
-            lock.release()
+        self.define(definition.name, asdict(definition))
 
     def published(self, name: str) -> bool:
         """Return whether another process changes it now."""
@@ -219,87 +232,15 @@ class StoredHistories:
         (self._folder(name) / STOP).unlink(missing_ok=True)
         return asked
 
-    @contextmanager
-    def draft(self, name: str) -> Iterator[Path]:
-        """Yield an empty folder for the next version, which is removed unless it is published; under `changing`."""
-        folder = self._folder(name)
-        for left in folder.glob(".draft-*"):  # of refreshes that were killed
-            clear(left)
-        draft = folder / f".draft-{uuid.uuid4().hex}"
-        with storing(draft):
-            draft.mkdir()
-        try:
-            yield draft
-        finally:
-            clear(draft)
-
     def publish(
         self, name: str, draft: Path, rows: int, kept: int, users: int, position: Mapping[str, Mapping[str, Any]]
     ) -> HistoryVersion:
         """Make a draft the newest version, in one step that survives a power cut; old versions are removed."""
-        before = self.newest(name)
-        number = 1 if before is None else before.number + 1
-        created = datetime.now(UTC).isoformat(timespec="milliseconds")
-        sums = sums_of(draft / IMAGE)
-        values = {"rows": rows, "kept": kept, "users": users, "position": position, "created": created, "sums": sums}
-        folder = draft.with_name(f"v{number}")
-        with storing(draft):
-            (draft / MANIFEST).write_text(json.dumps({"format": FORMAT, **values}), encoding="utf-8")
-            sync_tree(draft)
-            draft.rename(folder)
-            sync(folder.parent)
-        for _, old in version_folders(folder.parent)[:-KEPT_VERSIONS]:
-            clear(old)
+        sums = sums_of(draft / IMAGE) | {f"{ALL}/{name}": text for name, text in sums_in(draft / ALL).items()}
+        values = {"rows": rows, "kept": kept, "users": users, "position": position, "sums": sums}
+        folder, number, created = self.appear(name, draft, values)
         return HistoryVersion(folder, number, rows, kept, users, position, created, sums)
 
-    def _folder(self, name: str) -> Path:
-        return self._root / folder_name(name)
-
-
-def is_time(text: Any) -> bool:
-    try:
-        return isinstance(text, str) and bool(datetime.fromisoformat(text))
-    except ValueError:
-        return False
-
-
-def damaged(path: Path, name: str) -> ModelError:
-    return ModelError(
-        f"{path} is damaged: it has other fields than it is written with. Restore it from a backup, or DROP HISTORY {name}."
-    )
-
-
-def link_events(before: HistoryVersion, draft: Path) -> int:
-    """Link the previous version's events into a draft, merging files of a size; return the number of the next file."""
-    files = sorted(before.events.glob("*.parquet"))
-    number = max((int(file.stem.rpartition("-")[2]) for file in files), default=-1) + 1
-    many = many_of_a_size(files)
-    with storing(draft):
-        make_folder(draft / "events")
-        for file in files:
-            if file not in many:
-                os.link(file, draft / "events" / file.name)
-        if many:
-            merge(many, draft / "events" / event_file(number))
-    return number + bool(many)
-
-
-def event_file(number: int) -> str:
-    return f"part-{number:08d}.parquet"
-
-
-def many_of_a_size(files: Sequence[Path]) -> list[Path]:
-    """Return files of about the same number of rows, where there are many; [] where there are not."""
-    by_size: dict[int, list[Path]] = {}
-    for file in files:
-        rows = pq.read_metadata(file).num_rows
-        by_size.setdefault(int(math.log(max(rows, 1), FILES_OF_A_SIZE)), []).append(file)
-    return next((own for own in by_size.values() if len(own) >= FILES_OF_A_SIZE), [])
-
-
-def merge(files: Sequence[Path], to: Path) -> None:
-    """Write the rows of some files to one."""
-    with pq.ParquetWriter(to, pq.read_schema(files[0]), compression="zstd") as writer:
-        for file in files:
-            for batch in pq.ParquetFile(file).iter_batches():
-                writer.write_batch(batch)
+    def pinned(self, name: str) -> Collection[int]:
+        """See KeptVersions: trainings read them."""
+        return pins(self._folder(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +13,23 @@ from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import PAIRS, PAIRS_NUMBER
 from ...algorithms.blocks.base import SlotBlock, SlotsOf
+from ...algorithms.blocks.searched import SEARCHED
 from ...algorithms.inputs import Layout
 from ...warehouse.entries import SlotEntry
 from ...warehouse.manifest import Manifest
 from ..errors import StatementError, Subject
+from ..histories.bound import BoundHistory, filled
 from ..reserved import INTERCEPT_NUMBER
 from ..trees.tree import TREE, TREE_NUMBER
 from .kinds import blocks, kind_named
 from .kinds.base import BagKind, BlockKind, DenseKind, Kind, ScalarKind
+from .kinds.events import PAST, PAST_MOMENT
+from .kinds.sequence import SEQUENCE
 from .side.table import Side
 from .slot import Slot
+
+if TYPE_CHECKING:
+    from ...warehouse.version import Version
 
 INTERCEPT = "(intercept)"
 INTERCEPT_KIND = "intercept"
@@ -88,7 +95,8 @@ class Columns:
     `standardised`: labels are learned in standard deviations from their mean, as the algorithm tells. `chained`: a label can
     be 1 only where the one before it is. `classes`: the label's classes, where it has several. `sides`: the vectors with
     ids that values of slots have. `tree`: the algorithm keeps a tree of the items, whose nodes have rows. `pairs`: it makes
-    pairs of items, beside the slots.
+    pairs of items, beside the slots. `histories`: stored histories whose fields are slots; rows have their user and time
+    instead. `ends`: rows are edges, and both columns have values of the one slot.
     """
 
     slots: tuple[Slot, ...]
@@ -109,6 +117,8 @@ class Columns:
     sides: tuple[Side, ...] = ()
     tree: bool = False
     pairs: bool = False
+    histories: tuple[BoundHistory, ...] = ()
+    ends: tuple[str, str] | None = None
 
     def of(self, place: type[K]) -> list[tuple[Slot, K]]:
         """Return the slots whose kinds have a place in chunks, one of the classes of kinds, and the kinds."""
@@ -118,8 +128,12 @@ class Columns:
     def only(self, names: Sequence[str]) -> Columns:
         """Return how some slots are read alone."""
         slots = tuple(slot for slot in self.slots if slot.name in names)
+        there = {slot.column for slot in slots}
+        histories = tuple(one for one in self.histories if there & one.columns.keys())
         nothing: dict[str, Any] = {"weight": None, "time": None, "group": None, "by": None, "classes": None}
-        return replace(self, slots=slots, labels=(), offered=(), sides=(), intercept=False, grouped=False, **nothing)
+        return replace(
+            self, slots=slots, labels=(), offered=(), sides=(), intercept=False, grouped=False, histories=histories, **nothing
+        )
 
     @property
     def scalar(self) -> tuple[Slot, ...]:
@@ -197,12 +211,32 @@ class Columns:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that scoring needs."""
-        return tuple(dict.fromkeys(slot.column for slot in self.slots if not slot.members))
+        stored = {column: history.reads for history in self.histories for column in history.columns}
+        needed = ((slot.column, *stored.get(slot.column, ())) for slot in self.slots if not slot.members)
+        return tuple(dict.fromkeys(name for column, *reads in needed for name in (reads or (column,))))
+
+    def filled(self, table: pa.Table) -> pa.Table:
+        """Return rows with the fields of stored histories."""
+        return filled(table, self.histories) if self.histories else table
 
     @property
     def crosses(self) -> tuple[Slot, ...]:
         """The slots that combine others."""
         return tuple(slot for slot in self.slots if slot.members)
+
+    @property
+    def searched(self) -> bool:
+        """Whether histories are searched, which neighbouring rows do not have in common."""
+        return any(slot.role == SEARCHED for slot in self.slots)
+
+    @property
+    def whole(self) -> Columns:
+        """The same as an export has it: histories are read whole, not searched, which its graph does; and rows bring all events
+        of users, none of which is in a stored history."""
+        slots = (replace(slot, role=SEQUENCE.role) if slot.role == SEARCHED else slot for slot in self.slots)
+        kept = tuple(slot for slot in slots if slot.role not in (PAST.role, PAST_MOMENT.role))
+        there = {slot.column for slot in kept}
+        return replace(self, slots=kept, histories=tuple(one for one in self.histories if there & one.columns.keys()))
 
     @property
     def scaled(self) -> tuple[str, ...]:
@@ -212,7 +246,14 @@ class Columns:
     @property
     def learned(self) -> tuple[str, ...]:
         """The columns that training needs."""
-        needed = (*self.inputs, *self.labels, self.weight, self.time, self.group if self.grouped else None, self.by)
+        needed = (
+            *(self.ends or self.inputs),
+            *self.labels,
+            self.weight,
+            self.time,
+            self.group if self.grouped else None,
+            self.by,
+        )
         return tuple(dict.fromkeys(column for column in needed if column))
 
     @property
@@ -243,6 +284,8 @@ class Columns:
 
 def records_of(block: SlotBlock[Any, Any, Any], pairs: Sequence[tuple[Slot, BlockKind]]) -> list[Record]:
     """Return the slots of each record of a block."""
+    if block.single:
+        return [list(pairs)]
     if not block.aligned:
         return [[pair] for pair in pairs]
     ordered = sorted(pairs, key=lambda pair: pair[0].group)
@@ -274,7 +317,16 @@ def columns_from(manifest: Manifest) -> Columns:
         sides=tuple(Side(one.name, one.slots, one.hidden, one.elements) for one in manifest.vectors),
         tree=any(slot.kind == TREE_KIND for slot in slots),
         pairs=any(slot.kind == PAIRS_KIND for slot in slots),
+        histories=tuple(map(BoundHistory, manifest.histories)),
     )
+
+
+def columns_in(version: Version) -> Columns:
+    """Return the slots and roles of a version that reads the stored histories of its warehouse."""
+    columns = columns_from(version.manifest)
+    if not columns.histories:
+        return columns
+    return replace(columns, histories=tuple(one.located(version.folder.parents[2]) for one in columns.histories))
 
 
 def require_features(columns: Columns, names: Iterable[str], subject: Subject) -> None:

@@ -54,7 +54,7 @@ def encode(
             cross with too many values.
     """
     rows = table.num_rows
-    table, repeats = parted(table, columns)
+    table, repeats = parted(columns.filled(table), columns)
     vocabulary = Vocabulary()
     numbers = {slot.name: slot.number for slot in columns.slots}
     encoding = Encoding(vocabulary, numbers, columns.null_features, columns.logarithmic)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...algorithms.augment import Augment, Draw
 from ...algorithms.augments.random_items import Catalogue, RandomItems
 from ...algorithms.base import Algorithm
+from ...algorithms.blocks.events import EVENTS
 from ...algorithms.chunk import Chunk
 from ...algorithms.losses import Loss
 from ..engines.repeats import flat
@@ -44,6 +45,7 @@ class Encoder:
         compact: whether to find what neighbouring rows have in common, where the algorithm can compute it once.
         tree: of the items, where the algorithm has one and the rows are learned from.
         items: those that a statement gives, see ItemFile.
+        vectors: whether vectors with ids are read here; shards may.
 
     Attributes:
         copies: how many rows each row becomes in training.
@@ -57,6 +59,7 @@ class Encoder:
         compact: bool,
         tree: Tree | None = None,
         items: ItemFile | None = None,
+        vectors: bool = True,
     ) -> None:
         self._columns = replace(columns, logarithmic=algorithm.traits.logarithmic)
         self._layout = columns.layout
@@ -66,9 +69,10 @@ class Encoder:
             self._augment = (*self._augment, TreeNodes(algorithm.tree, tree))
         self._items = items
         self._seed = seed
-        self._sides = tuple(SideTable(side) for side in columns.sides if side.folder)
-        self._runs = RunFinder() if compact and algorithm.traits.compact else None
+        self._sides = tuple(SideTable(side, vectors) for side in columns.sides if side.folder)
+        self._runs = RunFinder() if compact and algorithm.traits.compact and not columns.searched else None
         self._apart = self._runs is not None and not self._augment
+        self._search = algorithm.traits.search
         self.copies = math.prod(augment.copies for augment in self._augment)
 
     def chunk(self, table: pa.Table, where: Callable[[int], str]) -> Chunk:
@@ -86,6 +90,8 @@ class Encoder:
         if self._columns.classes is not None:
             require_known(flat(table.column(self._columns.labels[0])), chunk.label[0], self._columns, where)
         check(chunk, where, self._columns, self._loss)
+        for events in chunk.block(EVENTS):
+            events.check(where)
         return chunk
 
     def scored(self, table: pa.Table) -> Chunk:
@@ -118,6 +124,8 @@ class Encoder:
         return self._with_sides(encode(table, self._columns, with_labels=False, runs_apart=self._apart))
 
     def _with_sides(self, chunk: Chunk) -> Chunk:
+        """Return a chunk with what is read beside its rows: chosen elements of histories, and vectors with ids."""
+        chunk = chunk if self._search is None else self._search.of_chunk(chunk)
         return chunk._replace(sides=tuple(table.codes(chunk) for table in self._sides)) if self._sides else chunk
 
     def compacted(self, chunk: Chunk) -> Chunk:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...warehouse.entries import Split
 from ..engines.base import Bounds, Scan
 from ..engines.repeats import expanded
+from ..engines.staging import starts_of
 
 GOLDEN, FIRST, SECOND = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 SPLIT_BITS = np.uint64(40)
@@ -131,6 +132,25 @@ def held_out(scan: Scan, splits: Sequence[Split], rows: Sequence[int], share: fl
     """
     numbers = {split: number for number, split in enumerate(splits)}
     return HeldOut(scan, share, numbers, tuple(rows), last, held=False)
+
+
+def share_of_users(scan: Scan, splits: Sequence[Split], rows: Sequence[int], share: float, user: str) -> float:
+    """Return the share of the rows of whole users among the last ones, about as given; rows of a user are side by side in one
+    split.
+
+    Args:
+        rows: how many rows each split gives, exactly.
+    """
+    total, before = sum(rows), 0
+    first = round(total * (1 - share))
+    for split, count in zip(splits, rows, strict=True):
+        if before <= first < before + count:
+            users = pa.concat_tables(scan.read(split, [user], count)).column(0)
+            others = [row for row in starts_of(users).tolist() if row + before] or [first - before]
+            first = before + min(others, key=lambda row: abs(row + before - first))
+            break
+        before += count
+    return 1 - first / total
 
 
 def beginning_of(scan: Scan, splits: Sequence[Split], rows: Sequence[int], share: float) -> tuple[HeldOut, list[Split]]:

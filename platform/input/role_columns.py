@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from ...warehouse.manifest import Manifest
 from ..errors import StatementError, Subject, suggestion
-from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, TIME, WEIGHT, Roles
+from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, SOURCE, TARGET, TIME, WEIGHT, Roles
 from .slot_types import require_number, require_time, require_value
 
 
@@ -20,7 +20,8 @@ def found_roles(
     Args:
         own: the query's columns; shareable: these, and their fields.
     """
-    single = ((WEIGHT, wanted.weight), (TIME, wanted.time), (GROUP, wanted.group), (BY, wanted.by))
+    of_examples = ((WEIGHT, wanted.weight), (TIME, wanted.time), (GROUP, wanted.group), (BY, wanted.by))
+    single = (*of_examples, (SOURCE, wanted.source), (TARGET, wanted.target))
     roles = [(LABEL, wanted.labels), (IGNORE, wanted.ignore), *((role, (column,)) for role, column in single if column)]
     roles += [(HASHED, wanted.hashed), (RAW, wanted.raw), (SHARE, tuple(column for pair in wanted.share for column in pair))]
     roles += [(wanted.subject(named), named.columns) for named in wanted.named]
@@ -84,7 +85,7 @@ def check_roles(roles: Mapping[Subject, Sequence[str]]) -> None:
     Args:
         roles: their columns, IGNORE's among them.
     """
-    for role in (LABEL, WEIGHT, TIME, GROUP):
+    for role in (LABEL, WEIGHT, TIME, GROUP, SOURCE, TARGET):
         for column in roles.get(role, ()):
             if column in roles[IGNORE]:
                 raise StatementError(

@@ -9,6 +9,7 @@ from ..options import Named
 from .crossed.terms import Term
 
 LABEL, WEIGHT, TIME, GROUP, IGNORE, CROSS = map(Subject, ("LABEL", "WEIGHT", "TIME", "GROUP", "IGNORE", "CROSS"))
+SOURCE, TARGET = Subject("SOURCE"), Subject("TARGET")
 BY = Subject("EVALUATE", option="BY")
 HASHED, RAW, SHARE, TASK, VECTORS = (Subject("WITH", option=option) for option in ("hashed", "raw", "share", "task", "vectors"))
 
@@ -35,6 +36,7 @@ class Roles(NamedTuple):
         hidden: units of the hidden layers that such vectors go through.
         positive: the column that says which rows were taken, which are all that is learned.
         computed: those that the query does not return, but a clause computes.
+        source, target: the ends of edges; None where a statement names none.
     """
 
     labels: tuple[str, ...]
@@ -57,6 +59,8 @@ class Roles(NamedTuple):
     raw: tuple[str, ...] = ()
     positive: str | None = None
     computed: tuple[str, ...] = ()
+    source: str | None = None
+    target: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

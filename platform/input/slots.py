@@ -18,9 +18,10 @@ from ..spark_types import type_words
 from .columns import INTERCEPT, MADE_KINDS, OFFERED_KIND, Classes, Columns, columns_from, slot_of
 from .crossed.crossed_slots import crosses_of
 from .kinds import kind_accepting, kind_named
+from .kinds.events import MOMENT, USER
 from .kinds.types import is_list
 from .role_columns import check_slots_left, check_types, found_roles
-from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, TASK, TIME, WEIGHT, Roles
+from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, SOURCE, TASK, TIME, WEIGHT, Roles
 from .side.binding import sides_of
 from .slot import Slot
 from .slot_types import check_ids, is_text, kind_in_role, kind_of, require_classes
@@ -41,13 +42,19 @@ def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Col
         raise StatementError(f"{INTERCEPT} is the name of what every example has; give that column another one with AS.")
     own = {name.lower(): name for name in schema.names}
     shareable = {**own, **{name.lower(): name for name in fields_of(schema)}}
+    if wanted.source is not None and wanted.target is not None:
+        wanted = wanted._replace(share=(*wanted.share, (wanted.target, wanted.source)), nulls=False)
     found = found_roles(wanted, own, shareable, parent)
     labels = found[LABEL] if parent is None else continued_labels(found[LABEL], parent)
     classes = classes_in([schema.field(column) for column in found[LABEL]], wanted.multiclass, parent)
     check_types(schema, found, classes is not None)
     taken = {c: role for role in (LABEL, IGNORE, WEIGHT, TIME, GROUP) for c in found.get(role, ())}
+    read = {own[c.lower()] for named in wanted.named if named.role in (USER.role, MOMENT.role) for c in named.columns}
+    taken = {column: role for column, role in taken.items() if column not in read}
     check_slots_left(schema, taken, found, (HASHED, RAW, SHARE, *map(wanted.subject, wanted.named)))
-    left = [field for field in schema if field.name not in taken]
+    left = sorted(
+        (field for field in schema if field.name not in taken), key=lambda field: field.name not in found.get(SOURCE, ())
+    )
     shared = {shareable[a.lower()]: shareable[b.lower()] for a, b in wanted.share}
     slots = tuple(slots_of(left, found[HASHED], found[RAW], shared, wanted))
     slots = (*slots, *crosses_of(slots, wanted.crosses)) if parent is None else continued(slots, parent)

@@ -16,9 +16,11 @@
 #include "affine.hpp"
 #include "attention.hpp"
 #include "callback.hpp"
+#include "causal.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "recurrence.hpp"
+#include "search.hpp"
 #include "wide.hpp"
 
 namespace nb = nanobind;
@@ -377,6 +379,7 @@ NB_MODULE(_lookups, module) {
     module.doc() = "Look-ups of rows, and their gradients, as custom calls of XLA.";
     module.def("set_threads", [](size_t count) { xpsql::Team::get().set_threads(count); }, nb::arg("count"));
     module.def("keep_freed", &xpsql::keep_freed, nb::arg("bytes"));
+    xpsql::bind_search(module);
     const auto without_lock = nb::call_guard<nb::gil_scoped_release>();
     module.def("gather", &xpsql::gather_arrays, without_lock);
     module.def("scatter", &xpsql::scatter_arrays, without_lock);
@@ -403,6 +406,10 @@ NB_MODULE(_lookups, module) {
         add("affine_gradients", xpsql_affine_gradients);
         add("recur", xpsql_recur);
         add("recur_gradients", xpsql_recur_gradients);
+        add("soft_runs", xpsql_soft_runs);
+        add("soft_runs_gradients", xpsql_soft_runs_gradients);
+        add("silu_runs", xpsql_silu_runs);
+        add("silu_runs_gradients", xpsql_silu_runs_gradients);
         add("callback", xpsql_callback);
         return calls;
     });

@@ -12,13 +12,16 @@ from ...errors import ModelError
 from .base import BlockKind, Kind
 from .categorical import CATEGORICAL
 from .continuous import CONTINUOUS
+from .events import MOMENT, PAST, PAST_MOMENT, USER
 from .multi import MULTI
 from .sequence import SEQUENCE
 from .vector import VECTOR
 from .vector_array import VECTOR_ARRAY
 from .weighted import WEIGHTED
 
-KINDS: tuple[Kind, ...] = (CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, SEQUENCE, VECTOR_ARRAY)
+KINDS: tuple[Kind, ...] = (
+    CATEGORICAL, CONTINUOUS, MULTI, VECTOR, WEIGHTED, SEQUENCE, VECTOR_ARRAY, USER, MOMENT, PAST, PAST_MOMENT
+)  # fmt: skip
 
 
 def kind_named(name: str) -> Kind:

@@ -50,8 +50,8 @@ class Categorical(ScalarKind):
 def distinct_keys(piece: pa.Array, slot: Slot) -> tuple[NDArray[np.uint64], NDArray[np.generic]]:
     """Return the keys of an array's distinct values, and each element's index among them; of a NULL, any index.
 
-    Each text is hashed, which is cheaper than finding the distinct ones, and a NULL has the key of the slot's NULL.
-    Integers of a small range are found by a table of that range instead of a hash of each element.
+    Each text and each integer is hashed, which is cheaper than finding the distinct ones, and a NULL has the key of the slot's
+    NULL. Integers of a small range are found by a table of that range instead.
     """
     if is_text(piece.type):
         return unique(keys_of(piece, slot))
@@ -64,6 +64,8 @@ def distinct_keys(piece: pa.Array, slot: Slot) -> tuple[NDArray[np.uint64], NDAr
             found[place] = True
             codes = np.cumsum(found, dtype=np.int32) - np.int32(1)
             return keys_of(pa.array(np.flatnonzero(found) + low), slot), codes.take(place)
+        if not pa.types.is_uint64(piece.type):  # whose texts are made first
+            return unique(keys_of(piece, slot))
     if not pa.types.is_dictionary(piece.type):
         piece = piece.dictionary_encode()
     return keys_of(piece.dictionary, slot), raw_integers(piece.indices)

@@ -7,10 +7,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ....algorithms.blocks.histories import HISTORIES, Elements
+from ....algorithms.blocks.searched import SEARCHED, SpanElements
 from ...spark_types import is_category
 from ..slot import Slot
 from ..vocabulary import ABSENT, keys_of
 from .base import BlockKind, Encoding
+from .spans import is_spans, of_spans, searched_spans
 from .types import is_list, lengths_of
 
 
@@ -27,15 +29,27 @@ class Sequence(BlockKind):
     block = HISTORIES
 
     def accepts(self, type: pa.DataType, role: str) -> bool:
-        return role == self.role and is_list(type) and all(map(is_category, element_types(type))) and bool(element_types(type))
+        return (
+            role in (self.role, SEARCHED)
+            and is_list(type)
+            and all(map(is_category, element_types(type)))
+            and bool(element_types(type))
+        )
 
     def fields(self, type: pa.DataType) -> tuple[str, ...]:
         element = type.value_type
         return tuple(element.field(i).name for i in range(element.num_fields)) if pa.types.is_struct(element) else ("",)
 
-    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements:
+    def encode(self, column: pa.ChunkedArray, slot: Slot, encoding: Encoding) -> Elements | SpanElements:
+        if slot.role == SEARCHED and column.num_chunks == 1 and is_spans(column.type):
+            return searched_spans(column.chunk(0), slot, encoding)
         codes, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
         for piece in column.chunks:
+            if is_spans(piece.type):
+                found = of_spans(piece, slot, encoding)
+                codes.append(found.codes)
+                lengths.append(found.lengths)
+                continue
             long = lengths_of(piece)
             values = last_of(elements_of(piece, slot.field), long, slot.length)
             dictionary = values.dictionary_encode()

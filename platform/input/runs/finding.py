@@ -167,14 +167,17 @@ def best_of(chunk: Chunk) -> Agreeing | None:
     return best if best is not None and neighbours.saved(best) >= LEAST_SAVED else None
 
 
-def of_one_request(chunk: Chunk) -> Chunk:
-    """Return a chunk with its rows as one run where all of them have the same histories, as the candidates of a request have;
-    whichever other slots they agree in, so that one program serves all such requests."""
-    histories = tuple(range(len(chunk.block(HISTORIES))))
-    slots = Agreeing((False,) * len(chunk.scalar), (), histories)
-    if len(chunk.weight) < 2 or not histories or len(starts := starts_of(chunk, slots)) > 1:
+def of_one_request(chunk: Chunk, lines: tuple[bool, ...] = (), bags: tuple[int, ...] = ()) -> Chunk:
+    """Return a chunk with its rows as one run of the same histories where all of them have these, as the candidates of a
+    request have; whichever other slots they agree in, so that one program serves all such requests.
+
+    Args:
+        lines, bags: slots in which they have to agree, too; see Agreeing.
+    """
+    histories, none = tuple(range(len(chunk.block(HISTORIES)))), (False,) * len(chunk.scalar)
+    if len(chunk.weight) < 2 or not histories or len(starts := starts_of(chunk, Agreeing(lines or none, bags, histories))) > 1:
         return chunk
-    return chunk._replace(runs=RowRuns(starts, *slots))
+    return chunk._replace(runs=RowRuns(starts, none, (), histories))
 
 
 def starts_of(chunk: Chunk, slots: Agreeing) -> NDArray[np.int64]:

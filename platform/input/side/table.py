@@ -7,6 +7,7 @@ places-<s>.i32    int32[n], the vector of each
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -75,36 +76,52 @@ def found_in(folder: Path) -> dict[str, FileEntry | None]:
 class SideTable:
     """Vectors with ids, verified against their checksums.
 
+    Args:
+        whole: the vectors are opened at once, and not when the first is asked for: shards may be the only ones to read them.
+
     Raises:
         ModelError: a file is missing or damaged.
     """
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: Side, whole: bool = True) -> None:
         folder = Path(side.folder)
         self.elements = side.elements
         self.ladder = Ladder()
         files = side.files or found_in(folder)
-        found = dict[str, Bytes]()
-        for name, file in files.items():
-            with reading(folder / name):
-                found[name] = verified(VersionFile(folder / name, file))
-        self._contents = {folder / name: content for name, content in found.items()}
+        self._contents = dict[Path, Bytes]()
+        self._part = VersionFile(folder / VALUES, files.get(VALUES))
+        found = {name: self._opened(VersionFile(folder / name, file)) for name, file in files.items() if name != VALUES}
         try:
-            self._values = found[VALUES].view(np.float32).reshape(-1, side.elements)
             slots = sorted(int(name.partition("-")[2].partition(".")[0]) for name in found if name.startswith("keys-"))
             self._keys = {
                 slot: (found[keys_file(slot)].view(np.uint64), found[places_file(slot)].view(np.int32)) for slot in slots
             }
         except (ValueError, KeyError) as error:
             raise damaged(folder, f"{error} is missing or of another size") from error
+        self._count = len(next(iter(self._keys.values()))[0]) if self._keys else 0
         for name, file in files.items():
-            if file is not None and file.rows and file.rows != len(self._values):
-                raise damaged(folder, f"{name} is of {file.rows:,} vectors, and {VALUES} has {len(self._values):,}")
+            if file is not None and file.rows and file.rows != self._count:
+                raise damaged(folder, f"{name} is of {file.rows:,} vectors, and the keys of {self._count:,} are there")
         for slot, (keys, places) in self._keys.items():
-            check_places(folder, slot, keys, places, len(self._values))
+            check_places(folder, slot, keys, places, self._count)
+        if whole:
+            _ = self._values
+
+    def _opened(self, part: VersionFile) -> Bytes:
+        with reading(part.path):
+            content = verified(part)
+        self._contents[part.path] = content
+        return content
+
+    @functools.cached_property
+    def _values(self) -> NDArray[np.float32]:
+        content, size = self._opened(self._part), 4 * self.elements
+        if not size or len(content) != size * self._count:
+            raise damaged(self._part.path.parent, f"{VALUES} has {len(content):,} bytes, of {self._count:,} vectors")
+        return content.view(np.float32).reshape(-1, self.elements)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return self._count
 
     def ids(self) -> tuple[NDArray[np.uint64], Codes]:
         """Return the distinct keys of ids as values of all slots, and the vector of each."""
@@ -133,7 +150,7 @@ class SideTable:
 
     def _check(self) -> None:
         """Refuse what was read of files that were cut off where they stand."""
-        for path, content in self._contents.items():
+        for path, content in tuple(self._contents.items()):
             if cut_off(content):
                 raise damaged(path.parent, f"{path.name} was cut off while it was in use")
 
@@ -169,9 +186,15 @@ class SideRows(NamedTuple):
 
     def inputs(self, size: int) -> SideVectors:
         """Return the distinct vectors, and which of them each row has, padded to a size."""
+        distinct, of_row = self.lines(size)
+        values: Any = self.table.values(distinct, self.table.ladder.size(FIRST + len(distinct)))
+        return SideVectors(values, of_row)  # type: ignore[arg-type]
+
+    def lines(self, size: int) -> tuple[Codes, Codes]:
+        """Return the codes of the distinct vectors, and the line of each row among them, FIRST that of the first, padded to a
+        size."""
         distinct, line = np.unique(self.codes[self.codes >= FIRST], return_inverse=True)
         of_row = np.zeros(size, np.int32)
         of_row[: len(self.codes)] = self.codes
         of_row[: len(self.codes)][self.codes >= FIRST] = line + FIRST
-        values: Any = self.table.values(distinct, self.table.ladder.size(FIRST + len(distinct)))
-        return SideVectors(values, of_row)  # type: ignore[arg-type]
+        return distinct, of_row

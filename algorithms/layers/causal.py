@@ -1,0 +1,268 @@
+"""Causal encoders of users' events, HSTU and SASRec, over windows that lie side by side in strips; see `blocks/events.py`.
+
+Two streams: what an event was, which later events see, and what is asked of it, which sees what was strictly before its moment,
+and itself as it is asked. Without questions there is one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from ...platform.operators.base import DenseSpec
+from ..blocks.events import Events, States
+from ..learns import Parameters
+from .causal_attention import BUCKETS, Ago, by_silu, softly
+from .dense_layers import EPSILON, dropped
+from .event_views import after, places_of, sights
+
+Streams = tuple[jax.Array, jax.Array | None]
+"""What events were, and what is asked of them, float32[S, L, dim] both."""
+
+
+class EncoderSizes(NamedTuple):
+    """The sizes of an encoder.
+
+    Attributes:
+        layers, dim, heads: how many there are, and the elements of an event.
+        length: the most events of a window.
+        dropout: the share of elements that a training step leaves out of what a layer adds.
+    """
+
+    layers: int
+    dim: int
+    heads: int
+    length: int
+    dropout: float
+
+
+class EventEncoder(Protocol):
+    """Makes of the vectors of events what is known after each, and of questions what is known before them.
+
+    Attributes:
+        specs: the dense parameters.
+    """
+
+    specs: tuple[DenseSpec, ...]
+
+    def apply(
+        self,
+        parameters: Parameters,
+        were: jax.Array,
+        asked: jax.Array | None,
+        events: Events,
+        random: jax.Array | None,
+    ) -> Streams:
+        """Return both streams, float32[S, L, dim] of vectors of that shape."""
+
+    def states(self, parameters: Parameters, were: jax.Array, events: Events) -> States:
+        """Return the keys and values of events."""
+
+
+class LayeredEncoder(ABC):
+    """An encoder whose layers keep their keys and values in a list while they read events; see EventEncoder."""
+
+    def states(self, parameters: Parameters, were: jax.Array, events: Events) -> States:
+        """See EventEncoder."""
+        kept: list[tuple[jax.Array, jax.Array]] = []
+        self._streams(parameters, were, None, events, None, kept)
+        return tuple(kept)
+
+    def apply(
+        self,
+        parameters: Parameters,
+        were: jax.Array,
+        asked: jax.Array | None,
+        events: Events,
+        random: jax.Array | None,
+    ) -> Streams:
+        """See EventEncoder."""
+        return self._streams(parameters, were, asked, events, random, [])
+
+    @abstractmethod
+    def _streams(
+        self,
+        parameters: Parameters,
+        were: jax.Array,
+        asked: jax.Array | None,
+        events: Events,
+        random: jax.Array | None,
+        kept: list[tuple[jax.Array, jax.Array]],
+    ) -> Streams:
+        """Return what `apply` does, and append the keys and values of each layer to `kept`."""
+
+
+class Hstu(LayeredEncoder):
+    """Hierarchical sequential transduction units: attention by SiLU in place of softmax, with a bias by place and by time.
+
+        U, V, Q, K = split(silu(LN(x) W));   A = silu(Q K^T + place[i - j] + time[bucket(asked_i - t_j)]) / length
+        y = x + (U * LN(A V)) W_o
+
+    Source: Zhai et al., "Actions Speak Louder than Words", ICML 2024.
+    """
+
+    def __init__(self, sizes: EncoderSizes) -> None:
+        self._sizes, dim = sizes, sizes.dim
+        self.specs: tuple[DenseSpec, ...] = tuple(
+            spec
+            for n in range(sizes.layers)
+            for spec in (
+                DenseSpec(f"encoder_{n}.kernel", (dim, 4 * dim), glorot(900 + 10 * n, dim, 4 * dim)),
+                DenseSpec(f"encoder_{n}.output", (dim, dim), glorot(901 + 10 * n, dim, dim)),
+                DenseSpec(f"encoder_{n}.place", (sizes.length,)),
+                DenseSpec(f"encoder_{n}.time", (BUCKETS,)),
+            )
+        )
+
+    def _streams(
+        self,
+        parameters: Parameters,
+        were: jax.Array,
+        asked: jax.Array | None,
+        events: Events,
+        random: jax.Array | None,
+        kept: list[tuple[jax.Array, jax.Array]],
+    ) -> Streams:
+        (before, earlier), (known, wanted) = sights(events), agos(events)
+        for n in range(self._sizes.layers):
+            own = {name: parameters[f"encoder_{n}.{name}"] for name in ("kernel", "output", "place", "time")}
+            biases = own["place"], own["time"]
+            u, v, q, k = self._split(own["kernel"], were)
+            kept.append((k, v))
+            k, v = after(events.prefix, n, k, v)
+            later = were + self._added(own["output"], u, by_silu(q, k, v, before, *biases, known), random, 2 * n)
+            if asked is not None:
+                u, self_v, q, self_k = self._split(own["kernel"], asked)
+                past = by_silu(q, k, v, earlier, *biases, wanted)
+                itself = jax.nn.silu((q * self_k).sum(axis=3) + own["place"][0] + own["time"][0]) / self._sizes.length
+                asked = asked + self._added(own["output"], u, past + itself[..., None] * self_v, random, 2 * n + 1)
+            were = later
+        return were, asked
+
+    def _split(self, kernel: jax.Array, x: jax.Array) -> list[jax.Array]:
+        """Return U, V, Q and K, float32[S, L, heads, dim / heads] each."""
+        strips, length, dim = x.shape
+        made = jax.nn.silu(normed(x) @ kernel).reshape(strips, length, 4, self._sizes.heads, dim // self._sizes.heads)
+        return [made[:, :, part] for part in range(4)]
+
+    def _added(self, kernel: jax.Array, u: jax.Array, seen: jax.Array, random: jax.Array | None, number: int) -> jax.Array:
+        flat = (*u.shape[:2], self._sizes.dim)
+        gated = u.reshape(flat) * normed(seen.reshape(flat))
+        if self._sizes.dropout and random is not None:
+            gated = dropped(gated, self._sizes.dropout, random, 300 + number)
+        return gated @ kernel
+
+
+class Sasrec(LayeredEncoder):
+    """A causal transformer: attention by softmax, places that are learned, and a network over each event.
+
+    Source: Kang and McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018.
+    """
+
+    def __init__(self, sizes: EncoderSizes) -> None:
+        self._sizes, dim = sizes, sizes.dim
+        self.specs: tuple[DenseSpec, ...] = (
+            DenseSpec("encoder.places", (sizes.length, dim), normal(890, 0.02, (sizes.length, dim))),
+            *(
+                spec
+                for n in range(sizes.layers)
+                for spec in (
+                    DenseSpec(f"encoder_{n}.kernel", (dim, 3 * dim), glorot(900 + 10 * n, dim, 3 * dim)),
+                    DenseSpec(f"encoder_{n}.output", (dim, dim), glorot(901 + 10 * n, dim, dim)),
+                    DenseSpec(f"encoder_{n}.first", (dim, dim), glorot(902 + 10 * n, dim, dim)),
+                    DenseSpec(f"encoder_{n}.first_bias", (dim,)),
+                    DenseSpec(f"encoder_{n}.second", (dim, dim), glorot(903 + 10 * n, dim, dim)),
+                    DenseSpec(f"encoder_{n}.second_bias", (dim,)),
+                )
+            ),
+        )
+
+    def _streams(
+        self,
+        parameters: Parameters,
+        were: jax.Array,
+        asked: jax.Array | None,
+        events: Events,
+        random: jax.Array | None,
+        kept: list[tuple[jax.Array, jax.Array]],
+    ) -> Streams:
+        prefix, (before, earlier), (begun, place, opens) = events.prefix, sights(events), places_of(events)
+        begun = begun if prefix is None else begun - prefix.size
+
+        def placed(x: jax.Array, at: jax.Array) -> jax.Array:
+            return x + parameters["encoder.places"][jnp.clip(at - begun, 0, self._sizes.length - 1)]
+
+        were, asked = placed(were, place), None if asked is None else placed(asked, opens)
+        for n in range(self._sizes.layers):
+            q, k, v = self._split(parameters[f"encoder_{n}.kernel"], were)
+            kept.append((k, v))
+            k, v = after(prefix, n, k, v)
+            later = self._through(parameters, n, were, softly(q, k, v, before), random, 0)
+            if asked is not None:
+                q, self_k, self_v = self._split(parameters[f"encoder_{n}.kernel"], asked)
+                past = softly(q, k, v, earlier, (self_k, self_v))
+                asked = self._through(parameters, n, asked, past, random, 1)
+            were = later
+        return normed(were), None if asked is None else normed(asked)
+
+    def _split(self, kernel: jax.Array, x: jax.Array) -> list[jax.Array]:
+        strips, length, dim = x.shape
+        made = (normed(x) @ kernel).reshape(strips, length, 3, self._sizes.heads, dim // self._sizes.heads)
+        return [made[:, :, part] for part in range(3)]
+
+    def _through(
+        self, parameters: Parameters, n: int, x: jax.Array, seen: jax.Array, random: jax.Array | None, stream: int
+    ) -> jax.Array:
+        """Return what a layer makes of a stream, after attention."""
+        own = {name: parameters[f"encoder_{n}.{name}"] for name in ("output", "first", "first_bias", "second", "second_bias")}
+        x = x + self._thinned(seen.reshape(x.shape) @ own["output"], random, 4 * n + 2 * stream)
+        hidden = jax.nn.relu(normed(x) @ own["first"] + own["first_bias"])
+        return x + self._thinned(hidden @ own["second"] + own["second_bias"], random, 4 * n + 2 * stream + 1)
+
+    def _thinned(self, x: jax.Array, random: jax.Array | None, number: int) -> jax.Array:
+        return dropped(x, self._sizes.dropout, random, 300 + number) if self._sizes.dropout and random is not None else x
+
+
+ENCODERS: dict[str, Callable[[EncoderSizes], EventEncoder]] = {"hstu": Hstu, "sasrec": Sasrec}
+
+
+def agos(events: Events) -> tuple[Ago, Ago]:
+    """Return how far back what events see stands of them, and of questions."""
+    prefix, (_, place, opens) = events.prefix, places_of(events)
+    cells, seconds = jax.lax.iota(jnp.int32, events.window.shape[1]), events.seconds
+    if prefix is not None:
+        cells = jnp.concatenate([jax.lax.iota(jnp.int32, prefix.mask.shape[1]) - prefix.size, cells])
+        seconds = jnp.concatenate([prefix.seconds, seconds], axis=1)
+    return Ago(place, events.until, cells, seconds), Ago(opens, events.seconds, cells, seconds)
+
+
+def normed(x: jax.Array) -> jax.Array:
+    """Return x with each vector less its mean, over its standard deviation; without gain and bias, which layers have."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred * centred).mean(axis=-1, keepdims=True) + EPSILON)
+
+
+def glorot(number: int, inputs: int, units: int) -> Callable[[int], jax.Array]:
+    """Return an initializer that keeps the variance of what goes through a linear layer.
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS 2010.
+    """
+
+    def init(seed: int) -> jax.Array:
+        limit = (6 / (inputs + units)) ** 0.5
+        return jax.random.uniform(keyed(seed, number), (inputs, units), minval=-limit, maxval=limit)
+
+    return init
+
+
+def normal(number: int, scale: float, shape: tuple[int, ...]) -> Callable[[int], jax.Array]:
+    """Return an initializer with this standard deviation."""
+    return lambda seed: scale * jax.random.normal(keyed(seed, number), shape)
+
+
+def keyed(seed: int, number: int) -> jax.Array:
+    return jax.random.fold_in(jax.random.key(seed), number)
