@@ -15,16 +15,18 @@ from ..engines.targets import check_place
 from ..errors import OptionError, Position, StatementError, Subject
 from ..input.roles import SHARE, VECTORS
 from ..options import Value, parse
+from ..registry import NEEDED, OPTIONAL, TAKEN
 from ..training.clauses import CLAUSES
 from ..training.clauses.base import AnyClause, Values
 from ..training.clauses.evaluate import EVALUATE
 from ..training.clauses.label import LABEL, Labels
 from ..training.clauses.release import RELEASE
+from ..training.clauses.settings import Settings
 from ..training.clauses.using import Given
 from ..training.clauses.validate import VALIDATE
 from ..training.metrics import metric_names
 from ..training.metrics.gate import DRIFT_MAX, OF_SLOT, VALIDATION
-from ..training.plan import Settings, Use
+from ..training.plan import Use
 from .cursor import Cursor
 
 Clauses = Mapping[str, Value]
@@ -139,15 +141,13 @@ def labelled(algorithm: Use, values: Values, given: Clauses) -> Values:
     Raises:
         StatementError: it learns from none, and LABEL names one; or from what was taken, and it names more than one.
     """
-    from ...algorithms.base import Positive, Unlabelled  # JAX takes long to load, and few statements name an algorithm
-
-    part = parts.ALGORITHM.find(algorithm.name, None)
-    if not isinstance(part, Unlabelled):
+    takes = parts.ALGORITHM.find(algorithm.name, None).takes.labels
+    if takes == NEEDED or (takes == OPTIONAL and LABEL.name in given):
         return values
     if LABEL.name not in given:
         return {LABEL.name: Labels(()), **values}
     position, subject = given[LABEL.name].position, LABEL.subject
-    if not isinstance(part, Positive):
+    if takes != TAKEN:
         raise StatementError(f"{LABEL} has no effect: {algorithm.name} learns without labels. Leave it out.", position, subject)
     labels = LABEL.of(values)
     label, *more = labels.columns

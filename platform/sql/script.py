@@ -125,7 +125,7 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
         StatementError: it is neither.
     """
     names = [tuple(name.split()) for name in (*STATEMENTS.names, *others.names)]
-    matching = [words for words in names if cursor.peek(*words)]
+    matching = [words for words in names if cursor.peek(*words) and not describes_table(cursor, words)]
     if matching:
         longest = max(matching, key=len)
         return STATEMENTS.find(" ".join(longest))
@@ -136,6 +136,15 @@ def find_statement(cursor: Cursor, others: Statements) -> Statement | None:
     if others.others and not any(cursor.peek(words[0]) for words in names):
         return None
     raise unknown(cursor, names)
+
+
+def describes_table(cursor: Cursor, words: tuple[str, ...]) -> bool:
+    """Return whether the last of the words names a table, as some are called: DESCRIBE features, DESCRIBE history.seen."""
+    following = cursor.tokens[cursor.index + len(words) :]
+    return words in DESCRIBED and (not following or following[0].text == ".")
+
+
+DESCRIBED = ("DESCRIBE", "FEATURES"), ("DESCRIBE", "HISTORY")
 
 
 def may_begin(word: str, others: Statements) -> bool:

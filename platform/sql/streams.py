@@ -12,9 +12,9 @@ from ..engines.spark_sql.lexer import level, tokenize
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError, Subject
 from ..input.streams.base import VIEW, StreamQuery, StreamRelation
-from ..input.streams.sources import SOURCES, TABLE, read_source
+from ..input.streams.sources import DELTA, SOURCES, TABLE, read_source
 from ..options import Value
-from ..training.plan import DELAY, Settings
+from ..training.clauses.settings import DELAY, Settings
 from .clauses import Clauses, placing
 from .cursor import Cursor
 from .histories import calls_in
@@ -185,6 +185,9 @@ def read_stream(cursor: Cursor) -> tuple[tuple[int, int, str], StreamRelation]:
         elif name.lower() == "parquet" and cursor.peek(".") and cursor.tokens[cursor.index + 1 :][:1]:
             cursor.expect(".")
             relation = read_source("read_files", {"": Value(cursor.identifier("a folder in backticks"), cursor.span(first))})
+        elif name.lower() == DELTA and cursor.peek("."):
+            cursor.expect(".")
+            relation = StreamRelation(DELTA, cursor.identifier("a folder in backticks"), None)
         else:
             cursor.index = first
             relation = StreamRelation(TABLE, dotted(cursor, "a table"), None)
@@ -231,5 +234,6 @@ def arguments(cursor: Cursor) -> dict[str, Value]:
     return given
 
 
-GRAMMAR = "\n".join(("STREAM table", "STREAM parquet.`folder`", *(source.grammar for source in SOURCES)))
+FORMS = ("STREAM table", "STREAM catalog.namespace.table", "STREAM delta.`folder`", "STREAM parquet.`folder`")
+GRAMMAR = "\n".join((*FORMS, *(source.grammar for source in SOURCES)))
 """The forms of a stream, as docs print them."""

@@ -14,9 +14,10 @@ from ..errors import OptionError, StatementError, Subject
 from ..input.positives import MISSING
 from ..models.options import literal
 from ..options import Value, describe
+from ..training.clauses.settings import Settings
 from ..training.clauses.tune import BAYES
 from ..training.clauses.using import Given
-from ..training.plan import Settings, Use
+from ..training.plan import Use
 from ..training.tuning.bayes import Search, require_optuna
 from ..training.tuning.space import Candidate, Dimension, chosen
 from . import clauses

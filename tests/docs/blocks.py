@@ -6,6 +6,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from click import Context
+
+from xpsql.platform.cli import main
+
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w+)(?: (\w+)=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -23,3 +27,10 @@ def blocks(document: str) -> list[Block]:
     """Return the blocks of a document of the repository that name a language."""
     text = (ROOT / document).read_text(encoding="utf-8")
     return [Block(language, name, value, body) for language, name, value, body in FENCE.findall(text)]
+
+
+def options_of(command: str) -> set[str]:
+    """Return the options of a command of `xpsql`."""
+    found = main.get_command(Context(main), command)
+    assert found is not None
+    return {name for parameter in found.params for name in parameter.opts}

@@ -11,18 +11,13 @@ import pytest
 import yaml
 
 import xpsql
-from tests.docs.blocks import ROOT, blocks
-from xpsql.platform.cli import main
+from tests.docs.blocks import ROOT, blocks, options_of
 from xpsql.platform.cli.packing import FOLDER
 from xpsql.platform.cli.submit import OF_DRIVERS
 from xpsql.platform.progress import SilentReporter
 
 PAGE = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
 EXAMPLES = ROOT / "examples" / "spark"
-
-
-def options_of(command: str) -> set[str]:
-    return {name for parameter in main.commands[command].params for name in parameter.opts}
 
 
 def test_the_commands_of_the_page_have_the_options_that_it_shows() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.docs.blocks import blocks
 from xpsql import algorithms
 from xpsql.platform.progress import SilentReporter
@@ -26,6 +27,7 @@ def example(contract: str) -> dict[str, Any]:
     return names
 
 
+@costly_after_first
 @pytest.mark.parametrize("check", OPERATOR_CHECKS, ids=lambda check: check.__name__)
 def test_the_operator_of_the_guide_conforms(check: Callable[[OperatorTrial], None]) -> None:
     check(OperatorTrial(example("operator")["NOISE_FLOOR"], None))

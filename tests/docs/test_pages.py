@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.docs.blocks import ROOT, blocks
 from xpsql.platform.progress import SilentReporter
 
@@ -21,6 +22,7 @@ def test_the_pairs_of_the_page_are_found_as_it_shows(folder: Path) -> None:
     assert list(row.values())[1:] == pytest.approx([float(value) for value in shown.split()], abs=0.02)
 
 
+@costly
 def test_what_the_page_for_newcomers_writes_runs(folder: Path) -> None:
     (statements,) = (block.text for block in blocks("docs/migrating.md") if block.language == "sql")
     with xpsql.connect(reporter=SilentReporter()) as session:
@@ -29,12 +31,13 @@ def test_what_the_page_for_newcomers_writes_runs(folder: Path) -> None:
             session.sql(f"EXPLAIN TRAIN MODEL x USING xftrl LABEL click CROSS ({cross}) AS SELECT * FROM log")
 
 
+@costly
 def test_the_groups_of_the_page_are_found_as_it_shows(folder: Path) -> None:
     text = (ROOT / "docs" / "compact.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```\n((?:\w+: .*\n)+)```$", text, re.MULTILINE)
     with xpsql.connect(reporter=SilentReporter()) as session:
         found = [dict(session.sql(block.text).fetchall()) for block in blocks("docs/compact.md")]
-    assert len(found) == len(shown) == 2
+    assert len(found) == len(shown) == 3
     for reported, lines in zip(found, shown, strict=True):
         for name, value in re.findall(r"(\w+): (.*)", lines):
             assert reported[name] == value

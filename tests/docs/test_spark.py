@@ -8,8 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.docs.blocks import ROOT, blocks
-from xpsql.platform.cli import main
+from tests.docs.blocks import ROOT, blocks, options_of
 
 SPARK = blocks("docs/spark.md")
 
@@ -27,7 +26,7 @@ def test_the_commands_of_the_page_have_the_options_that_it_shows() -> None:
     lines = [shlex.split(line) for block in SPARK if block.language == "sh" for line in block.text.splitlines()]
     for line in (words for words in lines if words[0] == "xpsql"):
         commands = (line[1], "run") if line[1] == "submit" else (line[1],)
-        options = {name for command in commands for parameter in main.commands[command].params for name in parameter.opts}
+        options = set().union(*map(options_of, commands))
         assert {word for word in line if word.startswith("--")} <= options
     (entry,) = [words[3] for words in lines if words[0] == "spark-submit"]
     assert (ROOT / entry).exists()

@@ -1,4 +1,4 @@
-"""ML.VERSIONS: the versions of one model, or of all, as a table; ML.MERGE_INFO: what one of them was merged of."""
+"""ML.MODELS and ML.VERSIONS, the models of the warehouse and their versions; ML.OPTIONS and ML.MERGE_INFO, what made one."""
 
 from __future__ import annotations
 
@@ -24,6 +24,22 @@ def run(context: StatementContext, call: Call) -> pa.Table:
         wanted = [version for name in context.models.names(None) for version in context.models.shown(name)]
     return versions_table(wanted, with_model=True)
 
+
+def run_models(context: StatementContext, call: Call) -> pa.Table:
+    from ...models.listings import models_table
+
+    return models_table(context.models, None)
+
+
+MODELS = TableFunction(
+    "MODELS",
+    "ML.MODELS()",
+    "The models, as SHOW MODELS lists them: a row each.",
+    "none",
+    (),
+    run_models,
+    model="none",
+)
 
 VERSIONS = TableFunction(
     "VERSIONS",
@@ -60,4 +76,21 @@ MERGE_INFO = TableFunction(
     "none",
     (),
     run_merge_info,
+)
+
+
+def run_options(context: StatementContext, call: Call) -> pa.Table:
+    from ...models.options import options_of
+
+    return options_of(context.models.find(call.model, call.version).manifest)
+
+
+OPTIONS = TableFunction(
+    "OPTIONS",
+    "ML.OPTIONS(MODEL name [VERSION n])",
+    "The options of a version: clause (USING, OPERATORS, WITH), part, option, value, default, whether it was given, and "
+    "chosen_by: user, default, or rule, as for a batch size by the number of rows.",
+    "none",
+    (),
+    run_options,
 )

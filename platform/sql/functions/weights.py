@@ -21,7 +21,8 @@ WEIGHTS = TableFunction(
     "WEIGHTS",
     "ML.WEIGHTS(MODEL name [VERSION n])",
     "The features: slot, key, weight (or weights), count, updates, last_seen, shows, clicks, utility, information; "
-    "table before those where the model has several, as fm has weights and vectors; offered where operators offer something.",
+    "table before those where the model has several, as fm has weights and vectors; offered where operators offer something. "
+    "Of an algorithm over a graph, such as pagerank, the vertices: slot, key, value, count (of its edges).",
     "none",
     (),
     run,

@@ -16,12 +16,13 @@ from ...errors import ModelError, StatementError
 from ...options import Value, written
 from ...training.clauses.cross import CROSS, terms_of
 from ...training.clauses.items import ITEMS
+from ...training.clauses.settings import BASE_RATE
 from ...training.clauses.transform import TRANSFORM, read_transform
 from ...training.clauses.using import Given
 from ...training.clauses.validate import VALIDATE
 from ...training.clauses.with_options import WITH, names
 from ...training.parallelism import check_room
-from ...training.plan import BASE_RATE, Plan
+from ...training.plan import Plan
 from ...training.recipe import options_in
 from ...training.start import train
 from .. import clauses, idempotency, inherited, streams
@@ -162,9 +163,11 @@ class Continue:
         Raises:
             StatementError: the statement has another list than the parent.
         """
+        from ..bound_histories import reading
         from ..fitting import applied
 
         plan = self.plan(context, query.text)
+        read = context.models.version(self.model, plan.parent).manifest.histories
         given, before = self.given.get("TRANSFORM"), plan.clause(TRANSFORM)
         if given is not None and (before is None or before.text != given.value.text):
             raise StatementError(
@@ -174,7 +177,7 @@ class Continue:
             )
         if not plan.settings.refit:
             with clauses.placing(self.given, None):
-                return applied(plan, query, self.stream, None, context)
+                return reading(applied(plan, query, self.stream, None, context), context, read)
         if before is None:
             message = f"WITH refit computes the constants of TRANSFORM anew, and version {plan.parent} has none. Leave it out."
             raise StatementError(message, self.given["WITH"].value["refit"].position)
@@ -185,7 +188,7 @@ class Continue:
         text = query.inserted(f"({before.text}\n)", 0)
         written = read_transform(Cursor(text, tokenize(text)))
         with clauses.placing(self.given, None):
-            return applied(plan.having(TRANSFORM, None), query, self.stream, written, context)
+            return reading(applied(plan.having(TRANSFORM, None), query, self.stream, written, context), context, read)
 
     def clause(self, word: str, default: Any) -> Any:
         return self.given[word].value if word in self.given else default

@@ -61,6 +61,8 @@ def properties(version: Version) -> Iterator[tuple[str, Any]]:
         yield f"dense {dense.name}", f"float32{list(dense.shape)}{', only for training' if dense.train_only else ''}"
     for source in manifest.sources:
         yield f"source {source.name}", read_of(source)
+    for history in manifest.histories:
+        yield f"history {history.name}", history.text
     yield "classes", ", ".join(map(str, manifest.roles.classes)) or None
     yield from said(manifest)
     yield "parent", manifest.parent

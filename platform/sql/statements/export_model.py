@@ -31,7 +31,7 @@ GRAMMAR = """\
 EXPORT MODEL name [VERSION n] TO TABLE table [DELTA FROM VERSION k] [WITH (replace = false, format = 'parquet')]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT parquet | csv | json [WITH (replace = false)]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT {serving [DELTA FROM VERSION k] | onnx}
-  [WITH (replace = false, fp16 = false, parity = 'SELECT ...')]
+  [WITH (replace = false, fp16 = false, parity = 'SELECT ...', interval = 0.9)]
 EXPORT MODEL name [VERSION n] TO 'path' FORMAT version [DELTA FROM VERSION k] [WITH (replace = false)]
 EXPORT MODEL name [VERSION n] VECTORS OF ITEMS | QUERY TABLE t | (query)
   TO TABLE table [DELTA FROM TABLE earlier] [WITH (...)] | TO 'path' FORMAT parquet | csv | json [WITH (...)]"""
@@ -59,6 +59,14 @@ class PortableOptions:
     replace: bool = option(False, "replace an export of another model or format")
     fp16: bool = option(False, "keep the floats of rows as 16 bits, which halves the file and changes predictions a little")
     parity: str = option("", "a query of rows to export with their predictions; '' for the training's query")
+    interval: float | None = option(
+        None,
+        "of numbers: answer the bounds between which this share of labels lie, too, as INTERVAL of ML.PREDICT",
+        minimum=0,
+        maximum=1,
+        open_minimum=True,
+        open_maximum=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,7 @@ class ExportPortable:
             base = None if self.base is None else stack.enter_context(context.models.reading(self.named[0], self.base))
             given, what = self.options, (version, context.engine, self.target, self.format)
             try:
-                rows = export_portable(*what, given.fp16, given.parity, given.replace, base)
+                rows = export_portable(*what, given.fp16, given.parity, given.replace, base, given.interval)
             except StatementError as error:
                 raise error if error.subject != FORMAT else error.at(self.at) from error
         return answer(version.manifest.model, version.number, rows, str(self.target), None)

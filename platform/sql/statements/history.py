@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from ...engines.unknown_names import absent
 from ...errors import ModelError, StatementError
-from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories, event_file, link_events
+from ...histories.event_parts import decoded, event_file, link_events
+from ...histories.stored import HistoryDefinition, HistoryVersion, StoredHistories
 from ...input.streams.sources import opened
 from ...options import Value
 from ...training.clauses.publish import read_publish
@@ -24,7 +25,7 @@ from ..query import Query
 if TYPE_CHECKING:
     from ..context import StatementContext
 
-MOST = 10_000
+MOST = 1_000_000
 SCHEMA = pa.schema(
     [("history", pa.string()), ("version", pa.int64()), ("events", pa.int64()), ("kept", pa.int64()), ("users", pa.int64()),
      ("published", pa.timestamp("ms", tz="UTC"))]
@@ -195,20 +196,25 @@ def published(histories: StoredHistories, definition: HistoryDefinition, context
     """Publish a version with new events, or return the newest one where there are none; under `changing`."""
     from ...engines.spark_sql.passage import Passage
     from ...histories.building import publish
+    from ...histories.deleting import pending, without_deleted
 
     query = Query.of(Passage.of(definition.query))
     stream = streams.stream_in(query)
     before = histories.newest(definition.name)
+    if before is not None and pending(histories, definition.name, before):
+        before = without_deleted(histories, definition, context.engine, before)
     with histories.draft(definition.name) as draft:
         if stream is None:
             with query.expanded(context) as passage, passage.locating():
                 context.engine.stage(passage.text, draft / "events")
             new = sorted((draft / "events").glob("*.parquet"))
+            histories.leave_out(definition, new)
             return publish(histories, definition, context.engine, draft, None, new, {})
         taken = take(stream, before, draft, context)
         if taken is None:
             assert before is not None  # CREATE has found something
             return before
+        histories.leave_out(definition, taken[0])
         return publish(histories, definition, context.engine, draft, before, *taken)
 
 
@@ -230,7 +236,7 @@ def take(
     splits = source.news(position)
     if not splits:
         return None
-    number = 0 if before is None else link_events(before, draft)
+    number = 0 if before is None else link_events(before.events, draft)
     (draft / "events").mkdir(exist_ok=True)
     path = draft / "events" / event_file(number)
     scan = source.scan(stream.query.query, splits)
@@ -240,14 +246,6 @@ def take(
                 for table in scan.read(split, scan.schema.names, ROW_GROUP_ROWS):
                     writer.write_table(decoded(table).cast(scan.schema))
     return [path], {**positions, source.name: source.after(position, splits)}
-
-
-def decoded(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries."""
-    for index, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            table = table.set_column(index, field.name, table.column(index).cast(field.type.value_type))
-    return table
 
 
 def listed(found: Sequence[tuple[str, HistoryVersion | None]]) -> pa.Table:

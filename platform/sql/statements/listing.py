@@ -10,7 +10,7 @@ import pyarrow as pa
 from ... import parts
 from ...errors import Position, StatementError
 from ...options import describe
-from ...training.plan import Settings
+from ...training.clauses.settings import Settings
 from ..base import Statement
 from ..cursor import Cursor
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,16 +11,23 @@ import pyarrow as pa
 from ....warehouse.folders import newest_interrupted
 from ...engines.spark_sql.passage import Passage
 from ...options import Value, written
+from ...training.auto.journal import journal_folder, statement_of
+from ...training.clauses.budget import BUDGET
 from ...training.clauses.using import Given
-from ...training.plan import Plan
+from ...training.plan import STORED, Plan
 from ...training.recipe import options_in
 from .. import clauses, inherited, streams
-from ..base import Statement
+from ..base import Command, Statement
+from ..bound_histories import bound_again
 from ..cursor import Cursor
 from ..query import Query
+from . import STATEMENTS
 
 if TYPE_CHECKING:
     from ....warehouse.manifest import Manifest
+    from ....warehouse.models import Models
+    from ...engines.base import Engine
+    from ...progress import Reporter
     from ..context import StatementContext
 
 
@@ -32,15 +40,40 @@ class Resume:
     def run(self, context: StatementContext) -> pa.Table:
         from ...training.start import resume
 
-        plan = plan_of(context.models.interrupted(self.model).manifest)
+        if newest_interrupted(context.models.present(self.model)) is None:
+            searched = statement_of(journal_folder(context.models, self.model))
+            if searched is not None:  # USING auto, which was killed before it began the version
+                done = command_of(searched).run(Resuming(context.engine, context.models, context.reporter))
+                assert done is not None  # a search answers
+                return done
+        plan = plan_of(context.models.interrupted(self.model).manifest, context.models.warehouse)
         return resume(plan, context.engine, context.models, context.reporter)
+
+
+@dataclass
+class Resuming:
+    """A context in which a statement goes on; see StatementContext."""
+
+    engine: Engine
+    models: Models
+    reporter: Reporter
+    resumes: bool = True
+
+
+def command_of(statement: str) -> Command:
+    """Return the command of a TRAIN statement."""
+    train, cursor = STATEMENTS.find("TRAIN"), Cursor.of(statement)
+    assert train is not None
+    cursor.expect(train.name)
+    return train.parse(cursor)
 
 
 def resumed(context: StatementContext, model: str, statement: str) -> Resume | None:
     """Return the training to go on with in place of a statement, in a context that resumes; None where there is none."""
     if not context.resumes or (waiting := newest_interrupted(context.models.present(model))) is None:
         return None
-    if waiting.manifest.statement == statement:
+    budget = BUDGET.kept(waiting.manifest)
+    if statement in (waiting.manifest.statement, budget and budget.statement):
         return Resume(model)
     number = waiting.number
     context.reporter.note(
@@ -50,8 +83,12 @@ def resumed(context: StatementContext, model: str, statement: str) -> Resume | N
     return None
 
 
-def plan_of(manifest: Manifest) -> Plan:
-    """Return the plan of a training, from its manifest."""
+def plan_of(manifest: Manifest, warehouse: Path) -> Plan:
+    """Return the plan of a training, from its manifest.
+
+    Raises:
+        ModelError: a version of a stored history that it read is gone.
+    """
     algorithm = Given(Value(manifest.algorithm.name), written(options_in(manifest)))
     stream = None if manifest.stream.name is None else streams.stream_in(Query.of(Passage.of(manifest.query)))
     return Plan(
@@ -64,7 +101,7 @@ def plan_of(manifest: Manifest) -> Plan:
         parent=manifest.parent,
         replace=manifest.replaces,
         stream=None if stream is None else stream.query,
-        clauses=inherited.all_values(manifest),
+        clauses={**inherited.all_values(manifest), STORED: bound_again(manifest.histories, warehouse)},
     )
 
 
@@ -75,6 +112,6 @@ def parse(cursor: Cursor) -> Resume:
 RESUME = Statement(
     "RESUME MODEL",
     "RESUME MODEL name",
-    "Continue an interrupted training from its last checkpoint.",
+    "Continue an interrupted training from its last checkpoint, or a search by USING auto with the trials that are over.",
     parse,
 )

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...training.clauses.budget import BUDGET
 from ...training.clauses.items import ITEMS
 from ...training.parallelism import check_room
 from ...training.plan import Plan
 from ...training.start import train
+from ...training.trial import Trial
 from .. import clauses, idempotency, streams
+from ..auto import Asks, asks_of, without_auto, writer_of
 from ..base import Statement
 from ..cursor import Cursor
 from ..query import Query
@@ -21,8 +24,12 @@ from ..trials import candidates, check_given, check_tuned, first
 from .resume import resumed
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ...engines.spark_sql.passage import Passage
     from ...engines.tasks import Room
+    from ...training.auto.auto import SearchRequest
+    from ...training.clauses.budget import Budget
     from ...training.tuning.bayes import Search
     from ...training.tuning.space import Candidate
     from ..context import StatementContext
@@ -45,6 +52,7 @@ class Train:
     if_not_exists: bool
     candidates: tuple[Candidate, ...] = ()
     search: Search | None = None
+    auto: Asks | None = None
 
     def run(self, context: StatementContext) -> pa.Table | None:
         if (training := resumed(context, self.plan.model, self.plan.statement)) is not None:
@@ -59,6 +67,11 @@ class Train:
                 context.reporter.note(f"The model {self.plan.model} has learned {name!r}; nothing is learned.")
                 return idempotency.answer(idempotency.learner(context.models, version, name))
         with self.query.expanded(context) as query:
+            if self.auto is not None:
+                from ...training.auto.auto import auto
+
+                with clauses.placing(self.given, query):
+                    return auto(self.asked(query, context, context.resumes))
             plan, text = self.transformed(query, context)
             with clauses.placing(self.given, text):
                 plan = replace(plan, passing=bool(self.query.calls))
@@ -68,6 +81,42 @@ class Train:
                     tune = self.given["TUNE"].value
                     return tuned(plan, tune, self.candidates, self.search, context.engine, context.models, context.reporter)
                 return train(plan, context.engine, context.models, context.reporter)
+
+    def asked(self, query: Passage, context: StatementContext, goes_on: bool) -> SearchRequest:
+        """Return what the statement asks of USING auto.
+
+        Args:
+            query: with the calls in it run.
+            goes_on: with the trials of a search by this statement that was killed.
+        """
+        from ...training.auto.auto import SearchRequest
+
+        def planned(statement: str, rows: Passage) -> Plan:
+            return train_of(statement).transformed(rows, context).plan
+
+        def made(statement: str, budget: Budget, rows: Path | None) -> pa.Table:
+            found = train_of(statement)
+            with found.query.expanded(context) as own:
+                plan, _ = found.transformed(own, context)
+                plan = replace(plan, passing=bool(found.query.calls)).having(BUDGET, budget)
+                return train(plan, context.engine, context.models, context.reporter, Trial(rows=rows))
+
+        assert self.auto is not None  # else nobody asks
+        writer = writer_of(self.plan.model, self.plan.replace, self.given, self.query.passage.text, planned)
+        return SearchRequest(
+            self.plan.statement,
+            self.plan.model,
+            query.text,
+            bool(self.query.calls),
+            *self.auto,
+            writer,
+            context.engine,
+            context.models,
+            context.reporter,
+            self.plan.replace,
+            goes_on,
+            made,
+        )
 
     def check_room(self, context: StatementContext, room: Room, first: bool) -> None:
         """See TakesTasks; where it may learn nothing, or go on with the tasks of another start, nothing is said."""
@@ -81,11 +130,12 @@ class Train:
 
     def transformed(self, query: Passage, context: StatementContext) -> Applied:
         """Return the plan with TRANSFORM, fitted, around the query."""
+        from ..bound_histories import reading
         from ..fitting import applied
 
         written = self.given["TRANSFORM"].value if "TRANSFORM" in self.given else None
         with clauses.placing(self.given, None):
-            return applied(self.plan, query, self.stream, written, context)
+            return reading(applied(self.plan, query, self.stream, written, context), context)
 
 
 @dataclass(frozen=True)
@@ -104,6 +154,11 @@ class ExplainTrain:
 
         train = self.train
         with train.query.expanded(context) as query:
+            if train.auto is not None:
+                from ...training.auto.explain import explain_auto
+
+                with clauses.placing(train.given, query):
+                    return explain_auto(train.asked(query, context, goes_on=False))
             plan, text = train.transformed(query, context)
             with clauses.placing(train.given, text):
                 return explain(plan, context.engine, context.models, self.fast)
@@ -117,7 +172,9 @@ def parse_train(cursor: Cursor) -> Train:
     if or_replace and if_not_exists:
         raise cursor.error("OR REPLACE and IF NOT EXISTS exclude each other; leave one out.")
     model = cursor.identifier("a model name")
-    given = with_rates(clauses.read_clauses(cursor))
+    given = clauses.read_clauses(cursor)
+    auto = asks_of(given)
+    given = with_rates(given if auto is None else without_auto(given))
     check_tuned(given, continues=False)
     if "USING" not in given:
         raise cursor.error("TRAIN MODEL needs USING algorithm before AS.")
@@ -126,6 +183,9 @@ def parse_train(cursor: Cursor) -> Train:
     if "TUNE" in given and stream is not None:
         message = "TUNE learns the same rows again for each trial, and a stream does not end. TRAIN on a table, then CONTINUE."
         raise StatementError(message, given["TUNE"].position)
+    if auto is not None and stream is not None:
+        message = "USING auto learns the same rows again and again, and a stream does not end. TRAIN on a table, then CONTINUE."
+        raise StatementError(message, given["USING"].position)
     clauses.check_release(clauses.values_of(given), given)
     plan = make_plan(cursor.span(first).text, model, given, query, stream, or_replace)
     streams.check_settings(stream, plan.settings, given)
@@ -137,7 +197,14 @@ def parse_train(cursor: Cursor) -> Train:
     with clauses.placing(given, None):
         tried, search = candidates(plan.statement, given, plan.settings.seed) if "TUNE" in given else ([], None)
     check_given(given, [trial.algorithm for trial in tried] or [plan.algorithm], plan.settings, plan.clause(ITEMS))
-    return Train(plan, given, query, stream, if_not_exists, tuple(tried), search)
+    return Train(plan, given, query, stream, if_not_exists, tuple(tried), search, auto)
+
+
+def train_of(statement: str) -> Train:
+    """Return the training of a statement's text."""
+    cursor = Cursor.of(statement)
+    cursor.expect("TRAIN")
+    return parse_train(cursor)
 
 
 def make_plan(
