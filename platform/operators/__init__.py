@@ -23,6 +23,8 @@ OPERATORS: Registry[Part[Any, Operator]] = Registry(
         "admit": "lifetimes.admit.ADMIT",
         "expire": "lifetimes.expire.EXPIRE",
         "auto_session": "auto_session.AUTO_SESSION",
+        "renew": "renew.RENEW",
+        "later_passes": "later_passes.LATER_PASSES",
         "ftrl": "ftrl.FTRL",
         "sgd": "sgd.SGD",
         "momentum": "momentum.MOMENTUM",

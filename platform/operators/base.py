@@ -74,6 +74,7 @@ class Context(NamedTuple):
             replay draws the same; a version that continues another goes on with other splits.
         base_rate: float32, mean label of all examples pushed so far, this push included.
         examples: float32, how many these are.
+        pushed: float32, how many of them are of this push (0 in a pull).
         rate: float32, what the optimizer's steps are multiplied by (1 in a pull).
     """
 
@@ -92,6 +93,7 @@ class Context(NamedTuple):
     draw: jax.Array
     base_rate: jax.Array
     examples: jax.Array
+    pushed: jax.Array
     rate: jax.Array
 
 
@@ -200,8 +202,10 @@ class Operator(NamedTuple):
             each slot of features has an input `slot:name` for each. A row that is absent offers 0.
         counts: True where its columns count examples, whatever becomes of their updates: its `after` comes last.
         state: the columns of a chain's optimizer.
-        per_pass: its columns that count one pass over the data, and start at zero: each pass begins with what the first one
-            began with, so that what is offered never holds the label that is learned. Event time begins again with them.
+        per_pass: its columns of one pass over the data: each pass begins with what the first one began with, so that what is
+            offered never holds the label that is learned. Event time begins again with them.
+        renews: True where those of the chain's optimizer are such columns, too.
+        later: its name, where it acts from the second pass on.
         admit: (rows, context) -> bool[n], whether a row may start, from the row as this push would leave it: w, the columns,
             the statistics, `count` with earlier occurrences if `counting` asks so. In a later table's own: the first's row.
         expire: (rows as read, context) -> bool[n], whether a row has ended; a function of the row and of its age, so that
@@ -226,6 +230,8 @@ class Operator(NamedTuple):
     offers: tuple[str, ...] = ()
     offer: Callable[[Rows, Context], jax.Array] | None = None
     per_pass: tuple[str, ...] = ()
+    renews: bool = False
+    later: tuple[str, ...] = ()
     counts: bool = False
     state: tuple[str, ...] = ()
     admit: Callable[[Rows, Context], jax.Array] | None = None

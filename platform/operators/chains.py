@@ -24,7 +24,7 @@ def chain(*operators: Operator) -> Operator:
     check_order(operators)
     columns = joined_columns(operators)
     *others, optimizer = operators
-    kept = {"w", *optimizer.columns}
+    kept, renews = {"w", *optimizer.columns}, any(o.renews for o in operators)
     counting = [operator for operator in others if operator.counts]
     in_order_after = (*reversed([operator for operator in others if not operator.counts]), *counting)
 
@@ -61,7 +61,8 @@ def chain(*operators: Operator) -> Operator:
         needs_time=any(o.needs_time for o in operators),
         offers=joined_offers(operators),
         offer=joined_offer([o.offer for o in operators if o.offer]),
-        per_pass=tuple(name for o in operators for name in o.per_pass),
+        per_pass=(*(name for o in operators for name in o.per_pass), *(optimizer.columns if renews else ())),
+        later=tuple(name for o in operators for name in o.later),
         state=tuple(optimizer.columns),
         admit=joined(jnp.logical_and, [o.admit for o in operators if o.admit]),
         expire=joined(jnp.logical_or, [o.expire for o in operators if o.expire]),

@@ -20,6 +20,7 @@ from .clauses.calibrate import CALIBRATE
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.release import RELEASE
+from .clauses.settings import ALL, HELD_OUT
 from .metrics.fields import of_segments
 from .metrics.gate import DRIFT_MAX, GAINS, NULL_SHARE, OF_SLOT, judged
 from .metrics.labels import flat, key
@@ -27,8 +28,7 @@ from .metrics.metrics import Metrics
 from .metrics.remarks import remarks, seen_in
 from .metrics.windows import by_value
 from .monitor import Monitor
-from .observations import drift_served, keep_profile, kept_of, note_of, profiles_made
-from .plan import ALL, HELD_OUT
+from .observations import drift_before, keep_profile, kept_of, note_of, profiles_made
 from .policies.gains import too_few
 from .prepared import Prepared
 from .provenance.sources import stream_source
@@ -75,7 +75,7 @@ def judge(prepared: Prepared, held: SavedShards, monitor: Monitor, models: Model
         made = profiles_made(prepared.columns, prepared.parent, monitor.observed)
         known |= {f"{NULL_SHARE}({name.lower()})": one.null_share for name, one in made.items()}
         if previous is not None:
-            previous = {**previous, **drift_served(models, plan.model, made)}
+            previous = {**previous, **drift_before(models, plan.model, made, plan.settings.drift_to)}
     failing = release.failing(known, previous)
     if failing and evaluate is not None and not evaluation.get("examples"):
         failing += f"; no window of EVALUATE EVERY {evaluate.every} BATCHES ended in the first pass"
@@ -108,7 +108,7 @@ def conclude(
         if note is not None:
             monitor.note(note)
     validations, kept = monitor.validations, monitor.validations.kept
-    if prepared.parent is None:
+    if prepared.parent is None and prepared.recipe.algorithm.program is None:  # a graph's rows are its vertices or their pairs
         passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
         for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
             monitor.note(note)

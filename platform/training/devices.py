@@ -10,8 +10,9 @@ from ...algorithms.base import Algorithm
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..system import needing
+from .clauses.settings import DEVICE, ROWS_ON, Settings
 from .compiled import PLUGINS
-from .plan import DEVICE, ROWS_ON, Plan, Settings
+from .plan import Plan
 
 if TYPE_CHECKING:
     import jax

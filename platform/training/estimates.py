@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import resource
 import sys
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.blocks.histories import HISTORIES
 from ...algorithms.chunk import Chunk
+from ...algorithms.graphs.limbs import NODE
 from ...warehouse.entries import Split
 from ..engines.base import Scan
 from ..engines.repeats import expanded
@@ -22,11 +24,13 @@ from ..input.encoder import Encoder
 from ..input.splits import CHUNK_ROWS
 from ..ps.compiled.table_programs import Programs
 from ..ps.dense import size
+from ..ps.keys import feature_keys
 from .recipe import Recipe
 
 ROW_OVERHEAD_BYTES = 16
 STATISTICS_BYTES = 22
 FEATURE_ROWS = 32_768
+GROWTH = 0.7  # of the number of vertices, as a power of the number of edges
 NUMBERS = 1 << 16  # of slots
 PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -68,7 +72,7 @@ def estimated_features(
     Source: Heaps, Information Retrieval: Computational and Theoretical Aspects, 1978, section 7.5.
     """
     pieces, rows = [], 0
-    for table in (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS)):
+    for table in (table for split in splits for table in scan.read(split, columns.ends or columns.inputs, CHUNK_ROWS)):
         pieces.append(table)
         rows += table.num_rows
         if rows >= FEATURE_ROWS:
@@ -76,10 +80,18 @@ def estimated_features(
     if rows < 2:
         return examples * len(columns.slots)
     table = expanded(pa.concat_tables(pieces)).unify_dictionaries().combine_chunks()
+    if columns.ends is not None:
+        return grown(table, examples)
     half, chunk = rows // 2, encoder.scored(table)
     distinct, before = (np.bincount(chunk.slots[used(chunk, part)], minlength=NUMBERS) for part in (rows, half))
     power = np.log(np.maximum(distinct, 1) / np.maximum(before, 1)) / np.log(rows / half)
     return int(np.minimum(distinct * max(1.0, examples / rows) ** np.clip(power, 0.0, 1.0), most).sum())
+
+
+def grown(edges: pa.Table, every: int) -> int:
+    """Return about how many vertices so many edges have, of which some are given."""
+    keys = [feature_keys(NODE, column.chunk(0)) for column in edges.columns]
+    return int(len(np.unique(np.concatenate(keys))) * max(1.0, every / edges.num_rows) ** GROWTH)
 
 
 def used(chunk: Chunk, rows: int) -> NDArray[np.bool_]:
@@ -97,9 +109,17 @@ FEW = ", and a model learns less of so few than of shuffled rows: sort by reques
 """Below so many groups a batch a model finds measurably less, see docs/compact.md."""
 
 
-def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, batch_size: int) -> str | None:
-    """Return in how many slots neighbouring rows agree at the beginning of an input, and what batches of few groups cost; None
-    where that saves too little."""
+def compact_text(
+    scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder, batch_size: int, user: Sequence[str]
+) -> str | None:
+    """Return in how many slots neighbouring rows agree at the beginning of an input, whether a tower is computed once for them,
+    and what batches of few groups cost; None where that saves too little.
+
+    Args:
+        user: the slots of the tower; see Traits.
+    """
+    if columns.ends is not None:
+        return None
     tables = (table for split in splits for table in scan.read(split, columns.inputs, CHUNK_ROWS) if table.num_rows)
     for table in tables:
         table = table[:FEATURE_ROWS]
@@ -111,7 +131,13 @@ def compact_text(scan: Scan, splits: Sequence[Split], columns: Columns, encoder:
         if not slots:  # the intercept alone
             return None
         rows = table.num_rows / len(runs.starts)
-        found, groups = f"{slots} of {len(columns.slots)} slots, {rows:.0f} rows a group", batch_size / rows
+        layout, groups = columns.layout, batch_size / rows
+        common = {*itertools.compress(layout.scalar, runs.lines), *(layout.bags[bag] for bag in runs.bags)}
+        differs = next((slot for slot in user if slot not in common), None)
+        tower = "once a group" if differs is None else f"for each row, as rows of a group differ in {differs}"
+        found = (
+            f"{slots} of {len(columns.slots)} slots, {rows:.0f} rows a group{f'; tower of the user {tower}' if user else ''}"
+        )
         return found if groups >= ENOUGH_GROUPS else f"{found}; {groups:.0f} groups a batch{FEW}"
     return None
 

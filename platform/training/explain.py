@@ -17,10 +17,14 @@ from ..errors import StatementError
 from ..input.columns import Columns
 from ..input.encoder import Encoder
 from ..input.hold_out import HeldOut
+from ..input.runs.event_order import REASON
 from ..input.streams.base import StreamQuery
+from ..options import events_read
 from ..ps.compiled.table_programs import Programs
 from ..ps.dense import size
+from .clauses.column_roles import EDGE_SOURCE, EDGE_TARGET
 from .clauses.evaluate import EVALUATE
+from .clauses.settings import ALL, NONE, REST
 from .clauses.validate import VALIDATE, Validate
 from .clauses.weight import WEIGHT
 from .clauses.weight import shown as weight_rows
@@ -29,11 +33,13 @@ from .estimates import Cost, compact_text, estimated_bytes, held_bytes, row_byte
 from .held_rows import usual
 from .metrics.remarks import SlotCounts, remarks, seen_at_first
 from .metrics.windows import Schedule, without_windows
+from .online.compute import compute_rows, event_rows
 from .parallelism import Places, passes_of
-from .plan import ALL, NONE, REST, Plan
+from .plan import Plan
 from .planning.targets import cost_of, duration, planned, rows_of, targeted
 from .preparation.base import Mode, Preparation
 from .preparation.stages import checked, prepared
+from .preparation.vectors_run import described
 from .prepared import Prepared
 from .recipe import Recipe
 from .segment import taken
@@ -72,6 +78,8 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     """See explain; `folder`: where items go."""
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     scan = engine.scan(plan.query) if plan.stream is None else scan_of(plan.stream, plan, engine, models, parent)
+    if events_read(plan.algorithm.options):
+        scan = Staged(scan.schema, REASON)
     notes: list[str] = []
     given = Preparation(Mode.EXPLAIN, plan, engine, engine.tasks, parent, scan, None, notes.append, quick=fast)
     given = checked(given)
@@ -83,7 +91,8 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     details += [*slot_rows(columns), *role_rows(columns, plan)]
     if given.taking is not None and given.taking.items is not None:
         details.append(("items", f"one a row by {given.taking.items.item}, of which rows of the query take the other columns"))
-    details += [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
+    details += vector_rows(columns, made)
+    details += [(f"history {one.entry.name}", one.entry.text) for one in plan.histories]
     details += recipe_rows(recipe)
     tree = recipe.algorithm.tree
     if tree is not None and tree.rebuild and plan.clause(VALIDATE) is not None:
@@ -92,12 +101,19 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     if plan.settings.encrypt:
         encrypted = "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS"
         details.append(("encrypted", encrypted))
-    notes += remarks(columns, None if made is None else seen(made)) if parent is None else []
+    notes += remarks(columns, None if made is None or columns.ends else seen(made)) if parent is None else []
     details += [("note", note) for note in notes]
     kind = "a new model" if parent is None else f"continues version {parent.number}"
     summary = [("model", f"{plan.model}, {kind}"), ("algorithm", plan.algorithm.name), *summary]
     rows = [*summary, *details]
     return listed(pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]}), len(summary))
+
+
+def vector_rows(columns: Columns, made: Prepared | None) -> Rows:
+    """Describe vectors with ids; where they were read, with what becomes of them."""
+    if made is not None and columns.sides and all(side.folder for side in columns.sides):
+        return described(made)
+    return [(f"vectors {side.name}", f"of {side.elements} floats, for {', '.join(side.slots)}") for side in columns.sides]
 
 
 def recipe_rows(recipe: Recipe) -> Rows:
@@ -139,7 +155,8 @@ def slot_rows(columns: Columns) -> Rows:
 
 
 def role_rows(columns: Columns, plan: Plan) -> Rows:
-    roles = [("label", ", ".join(columns.labels)), *weight_rows(plan.clause(WEIGHT)), ("time", columns.time)]
+    ends = [("source", plan.clause(EDGE_SOURCE)), ("target", plan.clause(EDGE_TARGET))]
+    roles = [("label", ", ".join(columns.labels)), *ends, *weight_rows(plan.clause(WEIGHT)), ("time", columns.time)]
     if (classes := columns.classes) is not None:
         count = f"{len(classes.values)}: {classes.text}" if classes.known else "known once staged, by a query over the label"
         roles.append(("classes", count))
@@ -171,7 +188,8 @@ def staged_rows(given: Preparation, found: Staged) -> tuple[Rows, Rows]:
         *place_rows(given.places, plan),
         *([] if plan.settings.target is None else [("target", f"{plan.settings.target}: planned once staged")]),
     ]
-    return summary, [("input", f"staged, as {found.reason}: the query runs once and is written as Parquet")]
+    text = f"staged, as {found.reason}: the query runs once and is written as Parquet"
+    return summary, [("input", text), *event_rows(given.schema, given.columns, given.recipe.algorithm, plan)]
 
 
 def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> tuple[Rows, Rows]:
@@ -183,7 +201,8 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> tuple[Rows, Ro
     workers = min(places.workers, cores()) if engine.tasks is None else places.workers
     seconds = BEGIN_SECONDS + cost.once + (cost.seconds * prepared.passes / workers if algorithm.serves else cost.seconds)
     validate = plan.clause(VALIDATE)
-    compact = compact_text(prepared.scan, prepared.splits, prepared.columns, prepared.encoder, prepared.batch_size)
+    read = prepared.scan, prepared.splits, prepared.columns, prepared.encoder
+    compact = compact_text(*read, prepared.batch_size, algorithm.traits.user)
     plans = [] if made is None else rows_of(prepared, made)
     summary = [
         ("rows", rows_text(prepared)),
@@ -195,16 +214,16 @@ def input_rows(prepared: Prepared, engine: Engine, fast: bool) -> tuple[Rows, Ro
         *place_rows(places, plan),
         *plans[:1],
     ]
-    details = [
+    return summary, [
         ("input", prepared.scan.describe()),
         *plans[1:],
         ("checkpoints", checkpoint_text(plan, cost.size, seconds, places)),
         *compact_rows(plan, compact),
+        *([] if fast else compute_rows(*read, algorithm, plan.settings.seed, prepared.batch_size)),
         *evaluation_rows(prepared.schedule),
         *([("validation", validation_text(validate, algorithm))] if validate is not None else []),
         *held_rows_of(prepared, seconds),
     ]
-    return summary, details
 
 
 def time_text(seconds: float) -> str:

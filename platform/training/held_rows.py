@@ -20,13 +20,14 @@ from .checkpoints.driver_state import DRIVER_STATE
 from .checkpoints.files import read_message, write_message
 from .clauses.evaluate import EVALUATE
 from .clauses.release import RELEASE
+from .clauses.settings import ALL, NONE, REST
 from .clauses.validate import VALIDATE
 from .commit import LearnedRest
 from .metrics.observed import Observations, Observed
 from .metrics.validations import Validations
 from .monitor import Monitor, ProgressLines
 from .online.rebuilding import as_begun, starts
-from .plan import ALL, NONE, REST, Plan
+from .plan import Plan
 from .preparation.baseline import baseline_of
 from .prepared import Prepared, Round
 from .row_files.saved import KeptPass, SavedShards
@@ -174,7 +175,7 @@ def rest(prepared: Prepared, best: int, examples: int, draft: Draft, monitor: Mo
         passes=1,
         trial=NO_TRIAL,
         rates=dropped_rates(prepared, monitor.validations)[-1:],
-        round=Round(0, as_begun(prepared, draft, KeptPass(best, monitor.kept.held), examples)),
+        round=Round(0, as_begun(prepared, draft, KeptPass(best, monitor.kept.held), examples, monitor)),
     )
 
 

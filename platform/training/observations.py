@@ -15,12 +15,13 @@ from ...warehouse.calibration import CALIBRATION, read_table, write_table
 from ...warehouse.entries import CalibratorEntry
 from .clauses.calibrate import CALIBRATE, Calibrate
 from .metrics.calibrate import Calibration, Fitted, OctaveTally
-from .metrics.gate import NEW_SHARE
+from .metrics.gate import DRIFT, NEW_SHARE
 from .metrics.observed import Observations, Observed
 from .metrics.profile import EVERY, Profiled
+from .profiles.adaptive import adapted
 from .profiles.calibrators import line_of, shift_of
 from .profiles.drift import drifts, named
-from .profiles.intervals import residuals_of
+from .profiles.intervals import known_of
 from .profiles.intervals import table_of as table_of_residuals
 from .profiles.stored import Profiles, edges_in, known_in, profiled, profiles_in, profiles_of
 from .profiles.stored import table_of as profile_table
@@ -55,8 +56,8 @@ def asked_of(
     before = tuple(itertools.accumulate(batches, initial=0))[:-1]
     calibration = None if calibrate is None else calibration_of(calibrate, columns, algorithm.late, parent)
     profile, every = profiled_of(algorithm, columns, negatives_kept), max(1, min(EVERY, rows // SAMPLED_ROWS))
-    numbers = algorithm.learns.serves and algorithm.measured.startswith("numbers")
-    return Observations(calibration, before, profile, every, len(columns.labels) if numbers else 0)
+    numbers, signed = algorithm.learns.serves and algorithm.measured.startswith("numbers"), "quantile=" in algorithm.measured
+    return Observations(calibration, before, profile, every, len(columns.labels) if numbers else 0, signed)
 
 
 def profiled_of(algorithm: Algorithm, columns: Columns, negatives_kept: float | None) -> Profiled | None:
@@ -101,9 +102,8 @@ def kept_of(observed: Observed, labels: tuple[str, ...], parent: Version | None,
     where there are none."""
     if observed.calibrating is None:
         if observed.residuals is not None:
-            before = None if parent is None or parent.manifest.roles.labels != labels else residuals_of(parent)
-            residuals = observed.residuals.known(None if before is None else before.halved())
-            write_table(draft.calibration, table_of_residuals(residuals))
+            before = None if parent is None or parent.manifest.roles.labels != labels else known_of(parent)
+            write_table(draft.calibration, table_of_residuals(adapted(observed.residuals.known(), before)))
         return ()
     known, fitted = observed.calibrating.fitted()
     write_table(draft.calibration, table_of(known, fitted))
@@ -155,7 +155,16 @@ def note_of(entries: tuple[CalibratorEntry, ...], method: str) -> str | None:
     )
 
 
-def drift_served(models: Models, name: str, made: Profiles) -> dict[str, float | None]:
-    """Return how far the rows that were learned are from those of the served version, as conditions name it."""
-    found = [drift for one in models.present(name) if one.served for drift in drifts(profiles_in(one), made)]
-    return named(found) | {f"{NEW_SHARE}({slot.lower()})": one.new_share for slot, one in made.items()}
+def drift_before(models: Models, name: str, made: Profiles, back: int | None) -> dict[str, float | None]:
+    """Return how far the rows that were learned are from those of an earlier version, as conditions name it.
+
+    Args:
+        back: how many steps before the one in training it is, in the line of the served version; None: that one.
+    """
+    present = {one.number: one for one in models.present(name)}
+    before = next((one for one in present.values() if one.served), None)
+    for _ in range((back or 1) - 1):
+        before = None if before is None else present.get(before.manifest.parent or 0)
+    found = [] if before is None else list(drifts(profiles_in(before), made))
+    unknown = {f"{DRIFT}({slot.lower()})": None for slot in made}
+    return unknown | named(found) | {f"{NEW_SHARE}({slot.lower()})": one.new_share for slot, one in made.items()}

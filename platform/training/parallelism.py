@@ -10,8 +10,9 @@ from ..cores import cores
 from ..display import plural
 from ..engines.tasks import Room, Tasks
 from ..errors import StatementError, Subject
+from .clauses.settings import Settings
 from .clauses.validate import VALIDATE
-from .plan import Plan, Settings
+from .plan import Plan
 
 if TYPE_CHECKING:
     from ...algorithms.base import Algorithm
@@ -118,9 +119,7 @@ def check_room(plan: Plan, room: Room) -> None:
     Raises:
         StatementError: see places_of.
     """
-    from ...algorithms.base import AtOnce  # JAX takes long to load
-
-    places_of(plan.settings, room, not isinstance(parts.ALGORITHM.find(plan.algorithm.name, None), AtOnce))
+    places_of(plan.settings, room, parts.ALGORITHM.find(plan.algorithm.name, None).takes.shards)
 
 
 def decide(plan: Plan, algorithm: Algorithm, rows: Sequence[int], places: Places, offers: bool, tasks: Tasks | None) -> Sizes:

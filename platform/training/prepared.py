@@ -78,6 +78,7 @@ class TrainingInput:
         rates: what optimizers' steps are multiplied by, by the number of the pass; see StepRates.
         choice: which of a solver's penalties it takes, where None tries all that rows held out may choose from; or the last
             round that a package learns, where None learns those of its options.
+        on_shards: shards run the networks over vectors with ids, and workers get outputs.
     """
 
     plan: Plan
@@ -96,6 +97,7 @@ class TrainingInput:
     trial: Trial = field(default=NO_TRIAL, kw_only=True)
     choice: int | None = field(default=None, kw_only=True)
     rates: tuple[float, ...] = field(default=(), kw_only=True)
+    on_shards: bool = field(default=False, kw_only=True)
 
     @property
     def begins(self) -> Version | None:
@@ -170,7 +172,8 @@ class Prepared(TrainingInput):
         """What makes batches of rows."""
         settings = self.plan.settings
         items = None if self.taking is None else self.taking.items
-        return Encoder(self.columns, self.recipe.algorithm, settings.seed, settings.compact == "auto", self.tree, items)
+        common = settings.compact == "auto"
+        return Encoder(self.columns, self.recipe.algorithm, settings.seed, common, self.tree, items, not self.on_shards)
 
     @property
     def targets(self) -> Targets:
@@ -194,6 +197,12 @@ class Prepared(TrainingInput):
     def counts_by_pass(self) -> bool:
         """Whether a pass begins when the one before is over, since operators count by pass."""
         return self.passes > 1 and any(programs.chain.per_pass for programs in self.recipe.programs)
+
+    @property
+    def idle_operators(self) -> list[str]:
+        """The names of operators that act from the second pass on, where a first version has one."""
+        chains = [programs.chain for programs in self.recipe.programs] if self.passes == 1 and self.parent is None else []
+        return list(dict.fromkeys(name for chain in chains for name in chain.later))
 
     @property
     def ends_passes(self) -> bool:

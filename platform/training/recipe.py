@@ -22,7 +22,7 @@ from ..errors import ModelError, OptionError, StatementError, Subject, suggestio
 from ..input.batches import Ladders
 from ..input.columns import Columns, columns_from, require_features
 from ..input.roles import CROSS
-from ..input.slots import columns_of, offered_slots
+from ..input.slots import offered_slots
 from ..operators.base import Operator, TableSpec
 from ..operators.chains import chain
 from ..operators.paced import paced
@@ -39,6 +39,7 @@ from .compiled import limit_threads
 from .devices import DevicePlace, place_of
 from .operator_guard import checked
 from .plan import Plan
+from .preparation.edges import checked_ends, columns_for
 from .settings_checks import check_apply, check_release, check_settings
 
 KEPT = 32
@@ -125,9 +126,8 @@ def fitted(plan: Plan, schema: pa.Schema, parent: Manifest | None) -> tuple[Reci
         StatementError: see columns_of, check_offered, recipe_of and check_release; labels that are learned in another unit than
             in the continued version.
     """
-    columns = columns_of(schema, plan.roles, parent)
-    # Before operators are made: JAX runs where one is probed.
-    limit_threads(num_threads(planned(plan, columns.layout)))
+    columns = columns_for(part_of(plan), schema, plan.roles, parent, plan.histories, plan.algorithm.options)
+    limit_threads(num_threads(checked_ends(planned(plan, columns.layout), plan.roles)))  # JAX runs where an operator is probed
     made = used_operators(plan)
     offers = tuple(name for operator in made for name in operator.offers)
     columns = dataclasses.replace(columns, offered=offered_slots(columns, offers, parent))
@@ -290,7 +290,7 @@ def options_in(manifest: Manifest) -> dict[str, Any]:
         ModelError: no training writes such options.
     """
     options = dict(manifest.algorithm.options)
-    parts.ALGORITHM.find(manifest.algorithm.name, None).check_carried(options)
+    parts.part_in(manifest).check_carried(options)
     return options
 
 
@@ -301,7 +301,7 @@ def algorithm_of(manifest: Manifest) -> Algorithm:
         StatementError: its package is not installed, or its options have changed.
         ModelError: its options are not those that its rows were learned with.
     """
-    part = parts.ALGORITHM.find(manifest.algorithm.name, None)
+    part = parts.part_in(manifest)
     options = parts.ALGORITHM.options(part, written(options_in(manifest)))
     made = make_algorithm(part, options, columns_from(manifest).layout)
     wanted, tables = [(table.name, table.dim) for table in made.tables], {table.name: table.dim for table in manifest.tables}

@@ -44,6 +44,7 @@ def recorded(manifest: Manifest, training: Prepared) -> Manifest:
             *(() if training.columns.classes is None else (names.CLASSES,)),
             *((names.VECTORS,) if training.columns.sides else ()),
             *((names.CALIBRATED,) if is_calibrated(training.plan) else ()),
+            *((names.HISTORIES,) if training.columns.histories else ()),
         ),
         vectors=vectors_entries(training.plan.clause(VECTORS), training.columns, training.parent),
         tables=table_entries(training.recipe),
@@ -68,9 +69,10 @@ def clauses_entry(plan: Plan) -> dict[str, Any]:
 def roles_entry(columns: Columns) -> RolesEntry:
     """Describe the columns that are no slots as the manifest does."""
     classes, roles = columns.classes, (columns.weight, columns.time, columns.group, columns.by, columns.ignore)
+    stored = tuple(history.entry for history in columns.histories)
     if classes is None or not classes.known:
-        return RolesEntry(columns.labels, (), "", *roles)
-    return RolesEntry(columns.labels, classes.values, classes.type, *roles)
+        return RolesEntry(columns.labels, (), "", *roles, stored)
+    return RolesEntry(columns.labels, classes.values, classes.type, *roles, stored)
 
 
 def prepared_again(

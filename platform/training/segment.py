@@ -19,7 +19,7 @@ from ..input.streams.sources import opened
 if TYPE_CHECKING:
     from ...warehouse.version import Version
     from ..engines.base import Engine
-    from .plan import Settings
+    from .clauses.settings import Settings
 
 
 class Segment(NamedTuple):
@@ -132,7 +132,7 @@ def cut_again(query: StreamQuery, parent: Version | None, folder: Path, forgives
 
 
 def begin_of(stream: InputStream, parent: Version | None, forgives: bool) -> Position:
-    """Return the position where a stream begins: where the parent ended.
+    """Return the position where a stream begins: where the parent ended; past what was lost after that, if that is forgiven.
 
     Raises:
         StatementError: the parent learned from other streams and not from this one; says how much.
@@ -144,4 +144,5 @@ def begin_of(stream: InputStream, parent: Version | None, forgives: bool) -> Pos
             f"Version {parent.number} of {parent.manifest.model} has learned from {others}, and not from {stream.name}. Stream "
             "that one; WITH (data_loss = 'continue') begins with this one, from its first row."
         )
-    return positions.get(stream.name, {})
+    found = positions.get(stream.name, {})
+    return stream.forgiven(found) if forgives else found

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...algorithms.base import Algorithm
 from ...warehouse.manifest import Manifest
-from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, COUNTED, NUMBERS, check_facts
+from ..dependent import ARRAYS, BATCHES, CATEGORIES, COMMON, COUNTED, DRIFTS, NUMBERS, ROUNDS, check_facts
 from ..errors import StatementError, Subject
 from ..input.columns import Columns
 from ..options import as_tuple
@@ -18,11 +18,12 @@ from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
 from .clauses.publish import PUBLISH
 from .clauses.release import RELEASE
+from .clauses.settings import BASE_RATE, COOLDOWN, SYNC, TARGET, VECTORS_RUN
 from .clauses.validate import VALIDATE
 from .metrics import METRICS, metrics_for
-from .metrics.gate import DRIFT_MAX, GAINS, OF_FIELD, OF_SLOT, RAW, VALIDATION, Node
+from .metrics.gate import DRIFT, DRIFT_MAX, GAINS, OF_FIELD, OF_SLOT, RAW, VALIDATION, Node
 from .metrics.metrics import Targets
-from .plan import BASE_RATE, COOLDOWN, SYNC, TARGET, Plan
+from .plan import Plan
 
 BY_KIND = {"classes": "auc or logloss", "multiclass": "logloss or accuracy", "numbers": "mae or rmse", "found": "mae or recall"}
 
@@ -40,12 +41,29 @@ def check_settings(plan: Plan, algorithm: Algorithm) -> None:
             f"{COOLDOWN} = {plan.settings.cooldown:g} is a share of the rows of a query, and a stream has no end. Leave it out."
         )
         raise StatementError(message, subject=COOLDOWN)
+    check_vectors_run(plan)
     if plan.settings.sync == "hybrid" and not algorithm.dense:
         raise StatementError(
             f"{SYNC} = 'hybrid' keeps workers in step over dense parameters, and {plan.algorithm.name} has none. Take 'asp', "
             "or 'bsp' where results must not depend on timing.",
             subject=SYNC,
         )
+
+
+def check_vectors_run(plan: Plan) -> None:
+    """Refuse networks on shards where steps are not made together, or are made on a device."""
+    settings = plan.settings
+    if settings.vectors_run != "shards":
+        return
+    if not settings.together:
+        raise StatementError(
+            f"{VECTORS_RUN} = 'shards' needs sync = 'bsp' or 'hybrid', with which a step of the network is one of all workers; "
+            f"got sync = '{settings.sync}'. Set sync, or leave vectors_run out.",
+            subject=VECTORS_RUN,
+        )
+    if settings.device == "gpu" or settings.rows_on == "device":
+        message = f"{VECTORS_RUN} = 'shards' runs the network on CPUs. Leave device and rows_on out, or vectors_run."
+        raise StatementError(message, subject=VECTORS_RUN)
 
 
 def check_apply(plan: Plan, algorithm: Algorithm) -> None:
@@ -161,14 +179,16 @@ def check_given(plan: Plan, algorithm: Algorithm, columns: Columns, parent: Mani
     Raises:
         OptionError: names the option and what it needs.
     """
-    layout = columns.layout
+    layout, release = columns.layout, plan.clause(RELEASE)
     so = {
         BATCHES: algorithm.serves,
+        ROUNDS: algorithm.serves or algorithm.program is not None,
         COUNTED: algorithm.serves or bool(columns.offered),
         COMMON: algorithm.traits.compact,
         ARRAYS: bool(layout.bags),
         NUMBERS: bool(columns.continuous or layout.vectors),
         CATEGORIES: bool(layout.scalar),
+        DRIFTS: release is not None and any(leaf.value in (DRIFT, DRIFT_MAX) for leaf in release.tree.leaves()),
     }
     facts = {fact.name for fact, holds in so.items() if holds}
     given = {name.lower() for name in plan.algorithm.given} - plan.inherited

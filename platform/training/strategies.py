@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ...algorithms.base import Algorithm, Online, Packaged, Solved
+from ...algorithms.base import Algorithm, Graph, Online, Packaged, Solved
 from ..engines.tasks import Tasks
 from ..input.columns import Columns
 from .estimates import Cost
@@ -62,3 +62,7 @@ def strategy_of(algorithm: Algorithm) -> Strategy:
             from .packaged import strategy as packaged
 
             return packaged
+        case Graph():
+            from .graphs import strategy as graphs
+
+            return graphs

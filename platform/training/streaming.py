@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...warehouse.trainings.segments import read_passed, write_passed
 from ..errors import StatementError
 from ..input.streams.base import InputStream, Position, StreamQuery, StreamRelation
 from ..input.streams.sources import opened
@@ -48,6 +49,8 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
     parent = models.version(plan.model, plan.parent) if plan.parent is not None else None
     with taken(query, parent, engine, models.warehouse, plan.settings) as (stream, segment):
         if segment is not None:
+            if (said := stream.noticed(segment.before)) is not None:
+                reporter.note(said)
             return train.train(plan, segment.scan, engine, models, reporter, segment)
         if parent is None:
             raise StatementError(f"Nothing to learn has arrived in {stream.name} yet. Train once something has.")
@@ -55,8 +58,12 @@ def train_stream(plan: Plan, query: StreamQuery, engine: Engine, models: Models,
 
 
 def nothing(stream: InputStream, before: Position, parent: Version, reporter: Reporter) -> pa.Table:
-    """Return the row of a training statement that had nothing to learn, and report it."""
+    """Return the row of a training statement that had nothing to learn, and report it; what was lost and forgiven meanwhile
+    stays forgiven."""
     manifest = parent.manifest
+    if before != parent.position.get(stream.name, {}):
+        write_passed(parent.folder, {**read_passed(parent.folder), stream.name: before})
+        reporter.note(f"What {stream.name} has lost is passed over, now and later: data_loss = 'continue'.")
     reporter.note(
         f"Nothing to learn has arrived in {stream.name} since version {parent.number} of {manifest.model}, which has learned "
         f"{stream.counted(before)}; no version is made."

@@ -21,6 +21,7 @@ from ..input.side.versions import vectors_entries
 from . import held_rows
 from .clauses.evaluate import EVALUATE
 from .clauses.label import LABEL
+from .clauses.settings import NONE
 from .clauses.vectors import VECTORS
 from .commit import by_hand, conclude, held_back, judge, slot_entries, summary
 from .compiled import compilations, prepare_jax
@@ -28,14 +29,14 @@ from .metrics.observed import Observed
 from .metrics.windows import without_windows
 from .monitor import Monitor, ProgressLines
 from .online.planting import with_tree
-from .plan import NONE, Plan
+from .plan import Plan
 from .planning.targets import in_time
 from .preparation.base import Mode, Preparation
 from .preparation.memory import check_memory
 from .preparation.stages import checked, prepared
 from .prepared import Prepared
 from .provenance.environment import environment
-from .provenance.sources import sources_of
+from .provenance.sources import sources_of, staged_source
 from .recipe import Recipe, idle, planned, sums_of_scores
 from .record import clauses_entry, prepared_again, recorded, roles_entry
 from .row_files.rows import table_entries
@@ -84,6 +85,8 @@ def train(
     given = checked(Preparation(Mode.LEARN, plan, engine, engine.tasks, parent, found, segment, reporter.note, trial=trial))
     with models.begin(plan.model, manifest_of(plan, given.columns, given.recipe, parent), plan.replace, under) as draft:
         try:
+            for history in plan.histories:
+                history.pin(draft.folder)
             if segment is not None:
                 segment = segment.beside(draft.folder)
                 given = given.having(segment=segment, found=segment.scan)
@@ -98,7 +101,10 @@ def train(
             raise
         if segment is not None:
             append_segment(draft.folder, segment.splits)
-        draft.record(dataclasses.replace(recorded(draft.manifest, made), sources=sources_of(plan, engine)))
+        sources = sources_of(plan, engine)
+        if engine.tasks is None and draft.staged.is_dir():  # elsewhere the driver would have to read them
+            sources = (*sources, staged_source(draft.staged))
+        draft.record(dataclasses.replace(recorded(draft.manifest, made), sources=sources))
         for line in () if trial.begins is None else trial.begins.progress(plan.clause(LABEL).columns):
             draft.progress(line)
         return run(made, engine.tasks, draft, reporter, models, lines(draft))
@@ -154,6 +160,8 @@ def run(
     monitor.observed = Observed(training.asked)
     if (schedule := training.schedule) is not None and not schedule.windows:
         monitor.note(without_windows(schedule))
+    if idle := training.idle_operators:
+        monitor.note(f"OPERATORS ({', '.join(idle)}) act from the second pass on, and this training has one pass.")
     reporter.start(f"{plan.model} v{draft.number}", training.num_examples)
     ended, rest, strategy = "", None, strategy_of(recipe.algorithm)
 

@@ -28,7 +28,7 @@ from .clauses.release import RELEASE
 from .clauses.validate import VALIDATE
 from .metrics.metrics import LabelMetrics, Tally
 from .metrics.validations import GainOnLog, Validated, Validations
-from .online.step import inputs_of, loss_step, score_step
+from .online.step import chosen, inputs_of, loss_step, score_step
 from .policies.gains import Gains
 from .row_files.saved import KeptPass, SavedShards
 
@@ -110,7 +110,7 @@ class Validator:
             self.seen[number] = seen
         for batch in self.batches(number):
             pulled = pull(batch.keys, batch.size)
-            by = Scales.of(pulled.moments, self._num_labels)
+            by, batch = Scales.of(pulled.moments, self._num_labels), chosen(self._algorithm, batch, pulled)
             inputs = inputs_of(batch, scale(batch.dense, by.slots, len(batch.weight)), None)
             parameters = {**pulled.weights, **joined(self._pieces, pulled.dense)}
             if self._finds:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cases import slow
 from tests.operators.examples import make
 from tests.operators.numpy_operators import AutoSession, Row
 from xpsql.platform.errors import OptionError
@@ -104,5 +105,6 @@ def test_a_chain_offers_and_counts_by_pass_what_its_operators_do() -> None:
     assert (plain.offers, plain.offer, plain.per_pass) == ((), None, ())
 
 
+@slow  # XLA's older way of loops, by which make test compiles, rounds by the size
 def test_what_is_offered_does_not_depend_on_how_many_rows_a_program_has_room_for() -> None:
     any_padded_size_gives_the_same_bits(OperatorTrial(AUTO_SESSION))  # horizons in examples, unlike the suite's

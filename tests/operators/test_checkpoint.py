@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from tests.cases import costly_after_first
 from tests.operators.examples import PARTS, make
 from xpsql.platform.operators.base import Operator
 from xpsql.platform.operators.chains import chain
@@ -60,6 +61,7 @@ def held(shard: Shard) -> dict[int, bytes]:
     return found
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", PARTS)
 def test_a_restored_shard_goes_on_as_one_that_was_not_interrupted(name: str, tmp_path: Path) -> None:
     operator = make(name)

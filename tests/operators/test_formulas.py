@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from tests.cases import costly_after_first
 from tests.operators.examples import EXAMPLES, PARTS, TRANSFORMS, make
 from tests.operators.numpy_operators import NUMPY, Event, Ftrl, numpy_push
 from xpsql.platform.operators.auto_session import AutoSessionOptions
@@ -112,6 +113,7 @@ def assert_agrees(trial: OperatorTrial, names: tuple[str, ...], options: tuple[A
     np.testing.assert_allclose(weights, [ftrl.weights(row.z, row.n) for row in expected], rtol=1e-3, atol=1e-4)
 
 
+@costly_after_first
 @pytest.mark.parametrize(("name", "options"), SINGLE, ids=lambda value: value if isinstance(value, str) else None)
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(drawn=pushes())
@@ -121,6 +123,7 @@ def test_an_operator_equals_its_formula(name: str, options: Any, drawn: Pushes) 
     assert_agrees(trial_of(chained, chosen), chained, chosen, drawn)
 
 
+@costly_after_first
 @pytest.mark.parametrize("pair", tuple(itertools.permutations(NUMPY, 2)), ids="-".join)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(drawn=pushes())
@@ -131,7 +134,8 @@ def test_a_pair_of_operators_equals_its_formulas_in_this_order(pair: tuple[str, 
 
 
 def test_every_operator_that_changes_numbers_has_a_formula_here() -> None:
-    assert set(TRANSFORMS) - set(NUMPY) == {"recent", "admit", "expire"}  # tests/ps/test_lifecycle.py has theirs
+    lifecycle, passes = {"recent", "admit", "expire"}, {"renew", "later_passes"}  # ps/test_lifecycle.py, training/test_renew.py
+    assert set(TRANSFORMS) - set(NUMPY) == lifecycle | passes
 
 
 def test_the_table_of_the_suite_has_weights_that_differ() -> None:

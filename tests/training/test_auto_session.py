@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow
 from tests.training.log import embedded, log, session, write
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.operator_inputs import offered_of
@@ -63,6 +64,23 @@ def test_rates_that_change_are_followed(session: xpsql.Session, tmp_path: Path) 
     assert found["session"] > found["plain"] + 0.03
 
 
+@costly
+@embedded
+def test_rows_held_out_are_learned_with_the_rates_of_those_before(session: xpsql.Session, tmp_path: Path) -> None:
+    random, n = np.random.default_rng(0), 5_000
+    user, time = random.integers(0, 40, n), pa.array(np.arange(n) * 1_000_000, pa.timestamp("us"))
+    label = (random.random(n) < 0.05 + 0.3 * (user % 2)).astype(np.int32)
+    path = write(pa.table({"label": label, "user": user, "ts": time}), tmp_path / "held.parquet")
+    query = f"SELECT * FROM parquet.`{path}`"
+    for name, held in (("whole", ""), ("held", "VALIDATE ON LAST 0.4")):
+        clauses = f"TIME ts OPERATORS (auto_session) {held} WITH (batch_size = 200, workers = 1, base_rate = 0.2)"
+        session.sql(f"TRAIN MODEL {name} USING xftrl {clauses} AS {query}")
+    said = "SELECT predicted_label FROM ML.PREDICT(MODEL {}, ({}))"
+    whole, later = (session.sql(said.format(name, query)).arrow()["predicted_label"].to_numpy() for name in ("whole", "held"))
+    assert np.abs(later - whole).max() < 0.01
+
+
+@costly
 @embedded
 @pytest.mark.parametrize("operators", CHAINS)
 @pytest.mark.parametrize(("batch_size", "n"), [(1, 1_000), (128, 20_000)])
@@ -85,6 +103,7 @@ def test_random_labels_are_not_predicted(
     assert metrics(session, "MODEL m")["auc"] == pytest.approx(0.5, abs=4 * np.sqrt(1 / (12 * n / 4)))
 
 
+@costly
 @embedded
 @pytest.mark.parametrize("operators", [CHAINS[0], f"decay(half_life = '1 hour'), {CHAINS[1]}"])
 def test_each_pass_is_offered_what_the_first_was_and_the_version_has_the_counts_of_one(
@@ -114,6 +133,7 @@ def test_each_pass_is_offered_what_the_first_was_and_the_version_has_the_counts_
         np.testing.assert_allclose(offered, first, atol=1e-6)  # a row that has counted nothing beside none at all
 
 
+@costly
 @pytest.mark.parametrize(
     ("engine", "settings"),
     [("duckdb", "workers = 2, shards = 2"), ("spark", "workers = 2, shards = 2, sync = 'bsp'")],
@@ -127,6 +147,7 @@ def test_several_workers_count_one_pass(session: xpsql.Session, tmp_path: Path, 
     assert all(row["session_shows"][2] == pytest.approx(row["count"] / 2, rel=1e-5) for row in found.values())
 
 
+@costly
 @embedded
 def test_a_training_that_stops_by_rows_held_out_keeps_the_counts_of_one_pass(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(1_500), tmp_path / "log.parquet")
@@ -140,6 +161,7 @@ def test_a_training_that_stops_by_rows_held_out_keeps_the_counts_of_one_pass(ses
     assert all(row["session_shows"][2] == pytest.approx(row["count"] / (best + 1), rel=1e-5) for row in found)
 
 
+@costly_after_first
 @embedded
 @pytest.mark.parametrize("operators", CHAINS)
 def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_path: Path, operators: str) -> None:
@@ -155,6 +177,7 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
             assert found[key][column] == pytest.approx(value, rel=1e-3, abs=1e-5), column
 
 
+@costly
 @pytest.mark.parametrize(("engine", "operators"), [("spark", CHAINS[0]), ("duckdb", CHAINS[1])], indirect=["engine"])
 def test_scoring_sees_the_rates_that_the_next_training_batch_would_see(
     session: xpsql.Session, tmp_path: Path, operators: str
@@ -168,6 +191,7 @@ def test_scoring_sees_the_rates_that_the_next_training_batch_would_see(
     assert {name: learned[name] for name in scored} == pytest.approx(scored, rel=1e-4)
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("engine", "settings"),
     [("duckdb", "workers = 1, shards = {}"), ("spark", "workers = 2, sync = 'bsp', shards = {}")],
@@ -180,6 +204,7 @@ def test_any_number_of_shards_gives_the_same_rows(session: xpsql.Session, tmp_pa
     assert rows(session, "one") == rows(session, "many")
 
 
+@slow  # XLA's older way of loops, by which make test compiles, rounds by the size
 @embedded
 def test_rows_do_not_depend_on_the_sizes_that_arrays_are_padded_to(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -194,6 +219,7 @@ def test_rows_do_not_depend_on_the_sizes_that_arrays_are_padded_to(
     assert found[2] == found[0]
 
 
+@costly
 @embedded
 def test_the_first_table_alone_keeps_the_rates_and_every_slot_has_its_inputs(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
@@ -217,6 +243,7 @@ def test_a_version_cannot_be_continued_without_the_inputs_that_it_learned_from(s
         session.sql(f"CONTINUE MODEL m OPERATORS (safety) AS {QUERY.format(path)}")
 
 
+@costly
 @embedded
 def test_a_version_without_it_can_be_continued_with_it_and_with_another_slot(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")

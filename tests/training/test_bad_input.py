@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.log import embedded, log, session, write
 from xpsql.platform.engines.parquet_scan import check_unchanged
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
@@ -87,6 +88,7 @@ CANNOT_RUN = [
 ]
 
 
+@slow_elsewhere
 def test_statements_that_cannot_run_leave_no_model(session: xpsql.Session, path: Path) -> None:
     for statement, message in CANNOT_RUN:
         with pytest.raises((StatementError, ModelError), match=message):
@@ -194,6 +196,7 @@ def test_settings_of_slots_name_no_other_column(session: xpsql.Session, tmp_path
                 session.sql(f"TRAIN MODEL m USING xftrl {clause} WITH ({setting}) AS SELECT * FROM parquet.`{path}`")
 
 
+@costly
 @embedded
 def test_an_infinite_value_is_an_outlier_of_its_row_and_spoils_no_other(session: xpsql.Session, tmp_path: Path) -> None:
     high = [number % 100 >= 50 for number in range(5000)]
@@ -225,6 +228,7 @@ def test_a_vector_that_is_empty_is_refused_and_not_the_others(session: xpsql.Ses
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{path}`")
 
 
+@costly
 @pytest.mark.parametrize(("engine", "what"), [("spark", "CONTINUE"), ("duckdb", "EXPLAIN CONTINUE")], indirect=["engine"])
 def test_vectors_of_another_length_than_the_models_are_refused(session: xpsql.Session, tmp_path: Path, what: str) -> None:
     def day(name: str, vectors: list[list[float] | None]) -> str:
@@ -279,6 +283,7 @@ def test_a_role_that_a_version_gave_is_reported_as_its_own(session: xpsql.Sessio
         session.sql("CONTINUE MODEL m GROUP usr AS SELECT label, item FROM t")
 
 
+@costly
 @embedded
 def test_continue_refuses_what_it_cannot_go_on_from(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
@@ -307,6 +312,7 @@ def test_prediction_names_a_missing_or_changed_column(session: xpsql.Session, pa
         session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT user, CAST(item AS DOUBLE) AS item FROM parquet.`{path}`))")
 
 
+@slow_elsewhere
 def test_a_statement_around_a_prediction_is_refused_before_rows_are_staged_or_scored(
     engine: str | SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -356,6 +362,7 @@ with xpsql.connect(warehouse, reporter=SilentReporter()) as session:
 """
 
 
+@costly
 def test_a_disk_that_fills_up_fails_the_version_and_the_next_command_works(tmp_path: Path) -> None:
     path = write(log(8_000), tmp_path / "log.parquet")
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "warehouse"), str(path), "16000"]
@@ -397,6 +404,7 @@ def test_evaluate_refuses_a_label_that_is_no_number(session: xpsql.Session, path
         session.sql(f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT {label} AS label, user FROM parquet.`{path}`))")
 
 
+@costly_after_first
 def test_evaluate_names_a_label_that_is_null_and_measures_nothing_on_no_rows(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")
     query = f"SELECT CASE WHEN item < 0 THEN label END AS label, user FROM parquet.`{path}`"

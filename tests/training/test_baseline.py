@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import write
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.training.preparation import baseline
@@ -44,6 +45,7 @@ def intercept(session: xpsql.Session, statement: str) -> list[float]:
 SMOOTHED = (ROWS / 100 + 1) / (ROWS + 2)
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -60,14 +62,11 @@ SMOOTHED = (ROWS / 100 + 1) / (ROWS + 2)
         (f"xftrl ({STILL}, loss = 'hinge') AS SELECT label, n FROM", [0.0]),
         (f"ffm ({STILL}) AS SELECT label, n FROM", [log_odds(SMOOTHED)]),
         (f"fm ({STILL}) AS SELECT label, n FROM", [log_odds(SMOOTHED)]),
-        (f"fm ({STILL}) LABEL other AS SELECT other, n FROM", [-log_odds(SMOOTHED)]),
         (f"fm ({STILL}) AS SELECT n = 0 AS label, n FROM", [0.0]),
-        (f"fm ({STILL}) WITH (base_rate = 0.5) AS SELECT label, n FROM", [0.0]),
         (f"fm ({STILL}) WITH (base_rate = 0.2) AS SELECT label, n FROM", [log_odds(0.2)]),
         (f"xnn ({STILL}) AS SELECT label, n FROM", [log_odds(SMOOTHED)]),
         (f"xnn ({STILL}) LABEL label, odd AS SELECT label, n % 2 = 1 AS odd, n FROM", [log_odds(SMOOTHED), 0.0]),
         (f"xnn ({STILL}) WITH (base_rate = 0.2) AS SELECT label, n FROM", [log_odds(0.2)]),
-        (f"deepfm ({STILL}) WITH (base_rate = 0.2) AS SELECT label, n FROM", [log_odds(0.2)]),
         ("logistic_regression (learning_rate = 1e-6) WITH (base_rate = 0.2) AS SELECT label, n FROM", [log_odds(0.2)]),
         (
             "logistic_regression OPERATORS (adam (learning_rate = 1e-6)) WITH (base_rate = 0.2) AS SELECT label, n FROM",
@@ -102,6 +101,7 @@ def test_a_version_that_continues_goes_on_with_the_intercept_that_it_has(session
     assert row == {"weight": pytest.approx(before, abs=1e-3), "count": 2 * ROWS}
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", ["xftrl", "fm", "owlqn"])
 def test_a_version_that_goes_on_without_an_intercept_has_no_row_of_it(session: xpsql.Session, log: str, algorithm: str) -> None:
     session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT label, n FROM {log}")
@@ -122,6 +122,7 @@ def test_a_continue_takes_no_base_rate_and_none_from_its_version(session: xpsql.
     session.sql(f"CONTINUE MODEL m USING xftrl (intercept = false) AS SELECT label, n FROM {log}")
 
 
+@costly
 def test_the_intercept_is_admitted_at_once_and_does_not_expire(session: xpsql.Session, log: str) -> None:
     life = "admit (min_count = 1000), expire (after = '1 day'), expire (utility < 100, grace = 0)"
     intercept(session, f"xftrl ({STILL}) TIME ts OPERATORS ({life}) AS SELECT label, n, 0 AS ts FROM {log}")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, slow_elsewhere
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.hparams import HparamCandidates, HparamRange
 from xpsql.platform.errors import StatementError
@@ -91,6 +92,7 @@ TUNED = "TRAIN OR REPLACE MODEL m USING {} TUNE BY logloss TRIALS 9 METHOD bayes
 TRIALS = "SELECT * EXCEPT (seconds) FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
 
 
+@slow_elsewhere
 def test_the_version_is_that_of_the_best_trial_or_of_the_defaults(session: xpsql.Session, query: str) -> None:  # noqa: F811
     found = []
     for _ in range(2):
@@ -112,6 +114,7 @@ def test_the_version_is_that_of_the_best_trial_or_of_the_defaults(session: xpsql
     assert session.models.version("alone").manifest.metrics["logloss"] == pytest.approx(best["value"])
 
 
+@costly
 def test_networks_are_searched_one_after_the_other(here: xpsql.Session, query: str) -> None:
     tuned = TUNED.replace("TRIALS 9", "TRIALS 5")
     here.sql(tuned.format("xnn (dim = HPARAM_RANGE(2, 4), hidden = (4))", "VALIDATE ON 0.2", query))

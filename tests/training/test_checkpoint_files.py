@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.cases import costly
 from xpsql.platform.errors import CheckpointError, ModelError
 from xpsql.platform.operators.base import DenseSpec, TableSpec
 from xpsql.platform.operators.chains import chain
@@ -124,6 +125,7 @@ def state(shards: Mapping[int, Shard]) -> dict[str, object]:
 ALL = [(split, batch) for split in range(2) for batch in range(BATCHES)]
 
 
+@costly
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     have=st.lists(st.integers(0, BATCHES), min_size=1, max_size=4),

@@ -12,6 +12,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import rows
+from tests.cases import costly, quick
 from xpsql.platform.progress import SilentReporter
 
 USERS, EACH = 150, 20
@@ -19,6 +20,7 @@ USERS, EACH = 150, 20
 ALGORITHMS = {
     "xftrl": "",
     "xnn": "(dim = 4, hidden = (8), pooling = mean)",
+    "wide_deep": "(user = (user, city, clicked), user_tower = (8, 4), item_tower = (6), dim = 4, hidden = (8))",
     "din": "(target = (item), history = (clicked), dim = 4, hidden = (8), attention = (8))",
     "dien": "(target = (item), history = (clicked), dim = 4, hidden = (8), attention = (8))",
 }
@@ -63,7 +65,7 @@ def predictions(session: xpsql.Session, model: str, path: Path) -> np.ndarray[An
     return found
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", quick(ALGORITHMS, ("xftrl", "din")))
 def test_a_model_learns_and_predicts_the_same(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
     for model, compact in (("once", "auto"), ("each", "off")):
         train(session, model, algorithm, tmp_path, f"compact = '{compact}'")
@@ -76,6 +78,7 @@ def test_a_model_learns_and_predicts_the_same(session: xpsql.Session, tmp_path: 
     np.testing.assert_allclose(*(predictions(session, model, tmp_path) for model in ("once", "each")), 1e-4, 1e-5)
 
 
+@costly
 def test_auto_session_counts_every_row(session: xpsql.Session, tmp_path: Path) -> None:
     for model, compact in (("once", "auto"), ("each", "off")):
         train(session, model, "xftrl", tmp_path, f"compact = '{compact}'", "OPERATORS (auto_session)")
@@ -84,6 +87,7 @@ def test_auto_session_counts_every_row(session: xpsql.Session, tmp_path: Path) -
     np.testing.assert_allclose(weights, flat, 1e-4, 1e-5)
 
 
+@costly
 def test_a_plan_tells_what_is_computed_once(session: xpsql.Session, tmp_path: Path) -> None:
     few = "; 3 groups a batch, and a model learns less of so few than of shuffled rows: sort by request, or raise batch_size"
     assert plan(session, tmp_path, "batch_size = 64") == f"3 of 5 slots, 20 rows a group{few}"
@@ -94,14 +98,22 @@ def test_a_plan_tells_what_is_computed_once(session: xpsql.Session, tmp_path: Pa
     )
 
 
+@costly
+def test_a_plan_tells_whether_the_users_tower_is_computed_once(session: xpsql.Session, tmp_path: Path) -> None:
+    for slots, tower in (("clicked, city", "once a group"), ("user, item", "for each row, as rows of a group differ in item")):
+        network = f"xnn (user = ({slots}), user_tower = (8))"
+        found = plan(session, tmp_path, "batch_size = 400", algorithm=network)
+        assert found == f"3 of 5 slots, 20 rows a group; tower of the user {tower}"
+
+
 def test_a_plan_of_a_shuffled_log_tells_of_nothing(session: xpsql.Session, tmp_path: Path) -> None:
     pq.write_table(log(1, shuffled=True), tmp_path / "log.parquet")
     assert plan(session, tmp_path, "compact = 'auto'") is None
     assert plan(session, tmp_path, "compact = 'auto'", "IGNORE (age, clicked)") is None, "the intercept alone is in common"
 
 
-def plan(session: xpsql.Session, path: Path, settings: str, clauses: str = "") -> str | None:
+def plan(session: xpsql.Session, path: Path, settings: str, clauses: str = "", algorithm: str = "xftrl") -> str | None:
     found = session.sql(
-        f"EXPLAIN TRAIN MODEL m USING xftrl {clauses} WITH ({settings}) AS SELECT * FROM parquet.`{path / 'log.parquet'}`"
+        f"EXPLAIN TRAIN MODEL m USING {algorithm} {clauses} WITH ({settings}) AS SELECT * FROM parquet.`{path / 'log.parquet'}`"
     )
     return {row["property"]: row["value"] for row in found.arrow().to_pylist()}.get("compact")

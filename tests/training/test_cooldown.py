@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import StatementError
@@ -35,6 +36,7 @@ def test_rates_fall_over_the_last_updates_of_all_passes() -> None:
     assert StepRates((0.1,), 0.5, 1, (0, 4)).at(0, 0, 3) == pytest.approx(0.05)
 
 
+@costly_after_first
 @pytest.mark.parametrize("using", ["xftrl (alpha = 0.5)", "xnn (dim = 2, hidden = (4))"])
 def test_the_last_rows_move_a_model_less_and_the_first_ones_as_ever(session: Any, tmp_path: Path, using: str) -> None:
     query = f"SELECT label, user, item FROM parquet.`{write(log(ROWS), tmp_path / 'log.parquet')}`"
@@ -62,6 +64,7 @@ def test_a_stream_which_goes_on_has_no_last_updates(tmp_path: Path) -> None:
             session.sql(statement)
 
 
+@costly
 def test_continue_goes_on_at_the_full_rates_and_without_what_needs_rows_held_out(tmp_path: Path) -> None:
     query = f"SELECT label, user FROM parquet.`{write(log(400), tmp_path / 'log.parquet')}`"
     settings = "workers = 1, cooldown = 0.2, passes = 3, patience = 2, plateau = 0.5, held_out = 'none'"

@@ -316,7 +316,7 @@ def test_a_task_whose_heartbeats_fail_while_its_calls_go_on_is_lost_not_done(rol
 def test_a_driver_that_cannot_be_reached_is_an_error() -> None:
     with opened(1) as coordinator:
         contact = coordinator.contact
-    with pytest.raises(TrainingError, match="Cannot connect to the coordinator of m v1"):
+    with pytest.raises(TrainingError, match=r"A task on \S+ cannot connect to the driver of m v1 at \S+\. Allow connections"):
         Membership(contact, "shard", 0, 0)
 
 

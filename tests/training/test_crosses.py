@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.serving.conftest import Client, failing
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -84,6 +85,7 @@ def test_the_service_takes_the_members_alone(session: xpsql.Session) -> None:
     assert client.predict({"instances": rows(session, query)}) == pytest.approx(wanted, abs=1e-7)
 
 
+@costly
 def test_continue_keeps_the_crosses(session: xpsql.Session) -> None:
     for model, more in (("ctr", ""), ("hand", f", {BY_HAND}")):
         session.sql(f"CONTINUE MODEL {model} AS SELECT *{more}, 'new' AS late FROM log WHERE id < 1000")
@@ -102,6 +104,7 @@ def test_continue_keeps_the_crosses(session: xpsql.Session) -> None:
     session.sql("ALTER MODEL ctr PROMOTE VERSION 1")
 
 
+@costly
 def test_crosses_see_what_transform_computes(session: xpsql.Session) -> None:
     listed = "bucketize(price, QUANTILES(price, 4)) AS price, * EXCEPT (price, id)"
     session.sql(f"TRAIN MODEL cut USING xftrl LABEL click TRANSFORM ({listed}) CROSS (price * food) AS SELECT * FROM log")
@@ -124,6 +127,7 @@ def test_rows_held_out_are_crossed_too(session: xpsql.Session) -> None:
     assert session.models.version("held").manifest.validation["auc"] == pytest.approx(wanted["auc"], abs=1e-6)
 
 
+@costly
 @pytest.mark.parametrize("algorithm", ["xnn (dim = 2, hidden = 4)", "fm (dim = 2)", "ffm (dim = 2)", "owlqn"])
 def test_other_algorithms_learn_crosses(session: xpsql.Session, algorithm: str) -> None:
     session.sql(
@@ -169,11 +173,12 @@ def test_crosses_go_with_their_members_where_values_are_exchanged(session: xpsql
 
 def test_resume_has_the_terms_of_the_statement(session: xpsql.Session) -> None:
     manifest = session.models.version("ctr", 1).manifest
-    crosses = plan_of(manifest).clause(CROSS)
+    crosses = plan_of(manifest, session.models.warehouse).clause(CROSS)
     assert [term.text for term in crosses] == ["animal * food", "(animal, food, day) ^ 3", "animal * tags"]
     assert crosses[1].names == ("animal", "food", "day")
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("terms", "place", "words"),
     [

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, slow
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 
@@ -34,7 +35,9 @@ def train(session: xpsql.Session, folder: Path, algorithm: str) -> None:
     session.sql(f"CONTINUE MODEL m WITH (shards = 2) AS SELECT * FROM parquet.`{days[2]}`")
 
 
-@pytest.mark.parametrize(("algorithm", "pairs"), [("xftrl", [(1, 4), (4, 1)]), ("fm (dim = 2)", None)], ids=["xftrl", "fm"])
+@pytest.mark.parametrize(
+    ("algorithm", "pairs"), [("xftrl", [(1, 4), (4, 1)]), pytest.param("fm (dim = 2)", None, marks=slow)], ids=["xftrl", "fm"]
+)
 def test_base_and_delta_give_full_for_every_pair_of_versions(
     session: xpsql.Session, tmp_path: Path, algorithm: str, pairs: list[tuple[int, int]] | None
 ) -> None:
@@ -58,6 +61,7 @@ def test_base_and_delta_give_full_for_every_pair_of_versions(
     assert went > 0
 
 
+@costly
 def test_spark_writes_the_delta_that_the_embedded_engine_writes(
     session: xpsql.Session, spark: SparkSession, warehouse: Path, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import log, session, write
 from xpsql import algorithms
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
@@ -116,6 +117,7 @@ def vector_weights(session: xpsql.Session) -> list[dict[str, Any]]:
     return [*bias, {"slot": "vector", "weights": elements["weight"].to_pylist()}]
 
 
+@costly
 @pytest.mark.parametrize("settings", [{"shards": 3}, {"workers": 2, "sync": "bsp"}, {"workers": 2, "sync": "bsp", "shards": 2}])
 def test_trainings_are_deterministic_and_shards_change_nothing(
     session: xpsql.Session, path: Path, settings: dict[str, Any]
@@ -126,6 +128,7 @@ def test_trainings_are_deterministic_and_shards_change_nothing(
     assert same(first, alone)
 
 
+@costly
 def test_large_parameters_lie_in_pieces_on_all_shards_and_learn_the_same(
     session: xpsql.Session, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -176,6 +179,7 @@ def test_workers_that_do_not_wait_learn_too(session: xpsql.Session, path: Path, 
     assert row["auc"] > 0.7
 
 
+@costly
 def test_continuing_is_as_if_there_had_been_one_training(session: xpsql.Session, tmp_path: Path) -> None:
     whole = log(4_000).drop_columns("price")  # its running scale would be learned twice
     paths = [
@@ -198,6 +202,7 @@ def test_what_cannot_be_continued_is_refused_with_the_reason(session: xpsql.Sess
         session.sql(f"CONTINUE MODEL m USING tower (momentum = TRUE) IGNORE (ts) AS {ALL.format(path)}")
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", ["xnn", "dcn"])
 def test_a_vector_that_a_network_was_not_made_for_is_refused(session: xpsql.Session, path: Path, algorithm: str) -> None:
     session.sql(f"TRAIN MODEL m USING {algorithm} AS SELECT label, user FROM parquet.`{path}`")
@@ -208,6 +213,7 @@ def test_a_vector_that_a_network_was_not_made_for_is_refused(session: xpsql.Sess
     assert session.models.numbers("m") == [1]
 
 
+@costly
 def test_explain_and_describe_show_dense_parameters(session: xpsql.Session, path: Path) -> None:
     train(session, path, "m")
     described = dict(zip(*session.sql("DESCRIBE MODEL m").arrow().to_pydict().values(), strict=True))
@@ -220,6 +226,7 @@ def test_explain_and_describe_show_dense_parameters(session: xpsql.Session, path
     assert explained["dense kernel"].startswith("float32[4, 4]")
 
 
+@costly
 def test_exports_and_shrunk_versions_have_them(session: xpsql.Session, path: Path, tmp_path: Path) -> None:
     stored = train(session, path, "m")
     session.sql(f"EXPORT MODEL m TO '{tmp_path / 'out'}' FORMAT parquet")

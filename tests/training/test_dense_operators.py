@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
+from tests.cases import costly
 from tests.ps.serving import HOST, SECRET
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
@@ -90,6 +91,7 @@ def test_a_training_whose_safety_fails_names_the_parameter(session: xpsql.Sessio
         train(session, XNN, "safety (max_gradient = 1e-9, on_violation = 'fail') ON dense")
 
 
+@costly
 def test_regularize_reaches_layers_and_what_on_names(session: xpsql.Session) -> None:
     strong = "regularize (penalty = 'l1', strength = 1.0)"
     train(session, XNN, f"{strong} ON dense, adagrad")
@@ -101,6 +103,7 @@ def test_regularize_reaches_layers_and_what_on_names(session: xpsql.Session) -> 
     assert any(any(row["weights"]) for row in rows(session, "weights"))
 
 
+@costly
 def test_an_optimizer_of_some_tables_leaves_the_algorithms_own_to_the_others(session: xpsql.Session) -> None:
     train(session, "fm (dim = 2)", "")
     before = rows(session, "weights"), rows(session, "vectors")
@@ -115,6 +118,7 @@ def test_an_optimizer_of_some_tables_leaves_the_algorithms_own_to_the_others(ses
 STALENESS = "staleness_discount, delay_compensation, gradient_average (by = 'count'), decay (half_life = '1000 seconds')"
 
 
+@costly
 def test_layers_under_every_operator_learn_continue_and_are_the_same_on_two_shards(session: xpsql.Session) -> None:
     """With two shards, where one worker's pushes are none of them stale."""
     found = []
@@ -131,6 +135,7 @@ def test_layers_under_every_operator_learn_continue_and_are_the_same_on_two_shar
         assert np.isfinite(values).all()
 
 
+@costly
 def test_on_is_stored_with_the_model_and_goes_on(session: xpsql.Session) -> None:
     train(session, XNN, "safety, regularize (strength = 0.01) ON vectors, decay (w = 0.99) ON (weights, dense), adagrad")
     session.sql(f"CONTINUE MODEL m AS {QUERY}")

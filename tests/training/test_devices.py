@@ -14,15 +14,17 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import USES, learned
+from tests.cases import costly, quick
 from tests.training.log import log, write
 from xpsql.algorithms.base import Layout, Traits
 from xpsql.algorithms.linear.xftrl import XFTRL, XftrlOptions, xftrl
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.compiled import prepare_jax
 from xpsql.platform.training.devices import DevicePlace, check_device, dense_device, device_tables, missing, place_of
 from xpsql.platform.training.online.on_device import placed_step
-from xpsql.platform.training.plan import Plan, Settings, Use
+from xpsql.platform.training.plan import Plan, Use
 from xpsql.testing import AlgorithmTrial
 
 LINEAR = xftrl(XftrlOptions(), Layout(("a",)))
@@ -33,7 +35,8 @@ def plan(**settings: Any) -> Plan:
     return Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "", settings=Settings(**settings))
 
 
-@pytest.mark.parametrize("algorithm", ["xftrl", "xnn", "din"])
+@costly
+@pytest.mark.parametrize("algorithm", quick(["xftrl", "xnn", "din"], ["xftrl", "din"]))
 def test_rows_on_a_device_are_those_of_this_machine_bit_for_bit(tmp_path: Path, algorithm: str) -> None:
     path, use = write(log(3000), tmp_path / "log.parquet"), USES[algorithm]
     with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:

@@ -9,12 +9,14 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.notes import Notes
 from tests.training.log import write
 
 ROWS = 12_000
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("use", "rate", "reported"),
     [

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.chaos.model import weights
 from tests.training.log import write
 from tests.training.processes import ProcessTasks
@@ -51,6 +52,7 @@ def train(session: Session, log: Path, options: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl WITH (batch_size = 100, {options}) AS SELECT * FROM parquet.`{log}`")
 
 
+@costly_after_first
 @pytest.mark.parametrize("options", ["workers = 1, shards = 2", "workers = 3, shards = 2, sync = 'bsp'"])
 def test_rows_are_those_of_a_training_in_one_process(
     options: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -69,6 +71,7 @@ def metric(session: Session, name: str) -> float:
     return float(session.sql(f"SELECT {name} FROM ML.EVALUATE(MODEL m)").arrow().column(0)[0].as_py())
 
 
+@costly
 @pytest.mark.parametrize("sync", ["'asp'", "'ssp', slack = 1"])
 def test_no_occurrence_is_lost_or_counted_twice(sync: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path / "warehouse", ProcessTasks(8), monkeypatch) as session:
@@ -80,6 +83,7 @@ def test_no_occurrence_is_lost_or_counted_twice(sync: str, log: Path, tmp_path: 
         assert session.models.version("m").manifest.learned.examples == 2 * ROWS
 
 
+@costly
 def test_predictions_and_metrics_of_tasks_are_those_of_one_process(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +129,7 @@ class Stopping(ProcessTasks):
         return super().start(functools.partial(stopping, function), count, name, gang)
 
 
+@costly
 def test_a_worker_that_stops_is_named_by_those_that_wait_for_it(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

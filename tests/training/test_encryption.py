@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, slow
 from tests.ps.serving import tcp
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
@@ -84,10 +85,11 @@ def path(tmp_path: Path) -> Path:
     return write(log(ROWS), tmp_path / "log.parquet", row_group_rows=300)
 
 
+@costly
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
-        ("xftrl", "batch_size = 100, workers = 1, shards = 2"),
+        pytest.param("xftrl", "batch_size = 100, workers = 1, shards = 2", marks=slow),
         ("xftrl", "batch_size = 100, workers = 2, shards = 2, sync = 'bsp', passes = 3, checkpoint_seconds = 0.01"),
         ("owlqn", "workers = 2"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import USES
+from tests.cases import costly_after_first
 from tests.training.log import log, write
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
@@ -60,6 +61,7 @@ def explained(session: xpsql.Session, statement: str) -> dict[str, str]:
     return dict(zip(*session.sql(statement).arrow().to_pydict().values(), strict=True))
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", ["xftrl", "xnn", "owlqn", "xgboost", "slrm"])
 def test_explain_learns_from_a_sample_and_forgets_it(tmp_path: Path, name: str) -> None:
     path = write(log(3000), tmp_path / "log.parquet", row_group_rows=1000)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.log import embedded, log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
@@ -47,6 +48,7 @@ def windows(session: xpsql.Session) -> list[dict[str, Any]]:  # noqa: F811
     return rows
 
 
+@costly_after_first
 def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES", group="GROUP user", more=", passes = 2")
     found = windows(session)
@@ -89,6 +91,7 @@ def test_a_window_scores_examples_before_they_are_learned_from(session: xpsql.Se
     assert first["auc"] == pytest.approx(later["auc"], abs=2e-3)  # a pair of examples: prices are scaled a little otherwise
 
 
+@slow_elsewhere
 def test_windows_are_the_same_on_any_number_of_shards(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     found = []
     for shards in (1, 3):
@@ -97,6 +100,7 @@ def test_windows_are_the_same_on_any_number_of_shards(session: xpsql.Session, pa
     np.testing.assert_allclose(*found, rtol=1e-5)
 
 
+@costly_after_first
 def test_segments_are_measured_each_for_itself(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     table = log(3000)
     third = table.append_column("third", pc.bit_wise_and(table["item"], 3).cast("string"))
@@ -109,6 +113,7 @@ def test_segments_are_measured_each_for_itself(session: xpsql.Session, path: Pat
         assert sum(part["examples"] for part in parts) == row["examples"]
 
 
+@slow_elsewhere
 def test_a_version_whose_condition_is_false_is_held_and_can_be_promoted(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "")
     gate = "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN auc > 0.99 AND pcopc BETWEEN 0.5 AND 2"
@@ -120,6 +125,7 @@ def test_a_version_whose_condition_is_false_is_held_and_can_be_promoted(session:
     assert session.models.version("m").number == 2
 
 
+@costly
 @embedded
 def test_a_version_that_is_ready_but_not_served_is_reported(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     session.reporter = LogReporter(reported := io.StringIO())
@@ -146,6 +152,7 @@ def test_continue_carries_the_gate_and_compares_with_the_version_served(session:
     assert session.models.version("m").number == 3
 
 
+@costly
 @embedded
 def test_a_gate_compares_with_what_a_shrunk_version_was_made_of(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES RELEASE WHEN auc > previous.auc")

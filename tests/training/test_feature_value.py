@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.ps.plain_life import ALPHA, PlainRow
 from tests.ps.plain_life import information as plain_information
 from tests.ps.plain_life import utility as plain_utility
@@ -102,6 +103,7 @@ def bounds(worths: list[float]) -> list[float]:
     return [math.fsum(pair) / 2 for pair in (*(pairs[len(pairs) * i // 4] for i in (1, 3)), nearest)]
 
 
+@costly
 @pytest.mark.parametrize("worth", ["utility", "information"])
 def test_admission_admits_the_features_of_which_ml_weights_would_show_enough(
     session: xpsql.Session, path: Path, worth: str
@@ -113,6 +115,7 @@ def test_admission_admits_the_features_of_which_ml_weights_would_show_enough(
         assert weights(session).keys() == {key for key, row in whole.items() if row[worth] > bound}
 
 
+@costly
 @pytest.mark.parametrize("recent", [False, True])
 def test_expiry_ends_the_rows_of_which_ml_weights_shows_too_little_as_shrink_model_does(
     session: xpsql.Session, path: Path, recent: bool

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow, slow_elsewhere
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from tests.training.test_held_rows import Heard
@@ -56,7 +57,8 @@ def predicted(session: xpsql.Session, model: str, path: Path) -> np.ndarray[Any,
     return predictions
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@costly_after_first
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=slow), 2])
 def test_each_round_is_judged_by_what_a_training_of_so_many_predicts(session: xpsql.Session, path: Path, workers: int) -> None:
     first, last = f"id < {ROWS - HELD}", f"id >= {ROWS - HELD}"
     training = f"TRAIN MODEL m USING {USING.format(3)} VALIDATE ON LAST 0.2 WITH (held_out = 'none', workers = {workers})"
@@ -72,6 +74,7 @@ def test_each_round_is_judged_by_what_a_training_of_so_many_predicts(session: xp
     assert (version.learned.examples, version.learned.best_pass) == (ROWS - HELD, 2)
 
 
+@costly
 def test_a_training_stops_after_rounds_without_gain_and_learns_all_rows_in_as_many_as_were_best(
     session: xpsql.Session, path: Path, heard: Heard
 ) -> None:
@@ -91,6 +94,7 @@ def test_a_training_stops_after_rounds_without_gain_and_learns_all_rows_in_as_ma
     np.testing.assert_allclose(predicted(session, "part", path), predicted(session, "plain", path), atol=1e-5)
 
 
+@slow_elsewhere
 def test_another_metric_may_judge_rounds(session: xpsql.Session, path: Path) -> None:
     clauses = "VALIDATE ON LAST 0.2 WITH (patience = 3, patience_by = 'auc', held_out = 'none')"
     session.sql(f"TRAIN MODEL m USING {USING.format(60)} {clauses} AS {rows(path)}")
@@ -98,11 +102,14 @@ def test_another_metric_may_judge_rounds(session: xpsql.Session, path: Path) -> 
     assert session.models.version("m").manifest.learned.best_pass == int(np.argmax(scores))
 
 
+@slow_elsewhere
 def test_a_version_that_its_rounds_do_not_release_is_held(session: xpsql.Session, path: Path) -> None:
     with pytest.raises(TrainingError, match=r"is held, not served: RELEASE WHEN validation.auc > 0.99 is false"):
         session.sql(f"TRAIN MODEL m USING {USING.format(3)} VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.99 AS {rows(path)}")
 
 
+@costly
+@slow_elsewhere
 def test_continued_trees_keep_the_rounds_that_were_there(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING {USING.format(5)} AS {rows(path, 'id < 1000')}")
     clauses = "VALIDATE ON LAST 0.2 WITH (patience = 1, held_out = 'none')"
@@ -114,6 +121,8 @@ def test_continued_trees_keep_the_rounds_that_were_there(session: xpsql.Session,
     np.testing.assert_allclose(predicted(session, "m", path), predicted(session, "n", path), atol=1e-5)
 
 
+@costly
+@slow_elsewhere
 def test_rounds_of_classes_and_of_numbers_are_judged(session: xpsql.Session, path: Path) -> None:
     for label, loss, judge in (("concat('c', item % 3)", "", "logloss"), ("price", "loss = 'squared', ", "rmse")):
         query = (
@@ -125,6 +134,8 @@ def test_rounds_of_classes_and_of_numbers_are_judged(session: xpsql.Session, pat
         assert session.models.version("m").manifest.learned.best_pass == int(np.argmin(values)) < len(values) - 1
 
 
+@costly
+@slow_elsewhere
 def test_trials_of_trees_are_judged_by_rows_held_out(session: xpsql.Session, path: Path, heard: Heard) -> None:
     clauses = "VALIDATE ON 0.2 TUNE BY logloss TRIALS 2 METHOD grid WITH (patience = 3)"
     using = "xgboost (rounds = 30, learning_rate = HPARAM_CANDIDATES(0.3, 0.9))"
@@ -133,6 +144,7 @@ def test_trials_of_trees_are_judged_by_rows_held_out(session: xpsql.Session, pat
     assert session.models.version("m").manifest.learned.examples == ROWS
 
 
+@slow_elsewhere
 @pytest.mark.parametrize(
     ("clauses", "why"),
     [
@@ -152,6 +164,7 @@ def test_what_rounds_cannot_be_judged_by_is_refused(session: xpsql.Session, path
         assert caught.value.position is not None
 
 
+@slow_elsewhere
 def test_explain_says_that_rounds_are_judged(session: xpsql.Session, path: Path) -> None:
     shown = lines(session, f"EXPLAIN TRAIN MODEL m USING {USING.format(9)} VALIDATE ON LAST 0.2 AS {rows(path)}")
     texts = [str(value) for line in shown for value in line.values()]

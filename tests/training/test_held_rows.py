@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
@@ -64,6 +65,7 @@ def learned(session: xpsql.Session, name: str, using: str, clauses: str, more: s
     return found
 
 
+@costly_after_first
 @pytest.mark.parametrize(("using", "share"), [(USING[0], "0.2"), (USING[2], "LAST 0.2")])
 def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(
     session: xpsql.Session, heard: Heard, query: str, using: str, share: str
@@ -82,6 +84,7 @@ def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(
     assert not {folder.name for folder in session.models.version("m").folder.iterdir()} & {"best", "rounds", "saved"}
 
 
+@costly
 @pytest.mark.parametrize("using", USING[1:])
 def test_the_last_rows_learned_after_one_pass_make_it_the_whole_pass(session: xpsql.Session, query: str, using: str) -> None:
     found = learned(session, "m", using, "VALIDATE ON LAST 0.2", "", query)
@@ -90,6 +93,7 @@ def test_the_last_rows_learned_after_one_pass_make_it_the_whole_pass(session: xp
     assert found == learned(session, "plain", using, "", "", query)
 
 
+@costly
 def test_one_more_pass_from_the_best_one_is_of_the_rows_held_out_alone(session: xpsql.Session, query: str) -> None:
     rest = ", passes = 3, patience = 1, held_out = 'rest'"
     counts = {row["key"]: row["count"] for row in learned(session, "m", USING[0], "VALIDATE ON 0.2", rest, query)}
@@ -102,6 +106,7 @@ def test_one_more_pass_from_the_best_one_is_of_the_rows_held_out_alone(session: 
     assert counts[intercept["key"]] == intercept["count"] + held
 
 
+@slow_elsewhere
 def test_a_version_that_the_gate_holds_has_not_learned_them(session: xpsql.Session, query: str) -> None:
     gate = "VALIDATE ON LAST 0.2 RELEASE WHEN validation.auc > 0.99"
     with pytest.raises(TrainingError, match=r"is held, not served: RELEASE WHEN validation\.auc > 0\.99 is false"):
@@ -114,6 +119,8 @@ def test_a_version_that_the_gate_holds_has_not_learned_them(session: xpsql.Sessi
     )
 
 
+@costly
+@slow_elsewhere
 def test_a_continued_version_learns_them_from_its_own_parent(session: xpsql.Session, query: str) -> None:
     learned(session, "m", USING[0], "VALIDATE ON LAST 0.2", ", passes = 3, patience = 1, held_out = 'all'", query)
     session.sql(f"CONTINUE MODEL m AS {query}")
@@ -126,6 +133,8 @@ def test_a_continued_version_learns_them_from_its_own_parent(session: xpsql.Sess
     assert manifest.learned.held_out == "all"
 
 
+@costly
+@slow_elsewhere
 def test_evaluating_them_says_that_they_were_learned(session: xpsql.Session, heard: Heard, query: str) -> None:
     evaluate = f"SELECT * FROM ML.EVALUATE(MODEL {{}}, ({query} WHERE item = '3'))"
     for name, how in (("m", "all"), ("n", "none")):
@@ -139,6 +148,7 @@ def test_evaluating_them_says_that_they_were_learned(session: xpsql.Session, hea
     assert heard.notes == []
 
 
+@slow_elsewhere
 def test_an_explanation_tells_how_they_are_learned_and_how_long_it_takes(session: xpsql.Session, query: str) -> None:
     for more, wanted in (
         ("", "learned at the end, in one pass"),
@@ -177,6 +187,8 @@ def test_what_cannot_be_learned_of_them_is_refused_where_it_stands(
     assert not session.models.exists("m")
 
 
+@costly
+@slow_elsewhere
 def test_a_solver_takes_the_penalty_that_is_best_on_rows_held_out_for_all_rows(
     session: xpsql.Session, heard: Heard, query: str
 ) -> None:

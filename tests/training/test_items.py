@@ -11,6 +11,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import rows
+from tests.cases import costly, costly_after_first
 from tests.notes import Notes
 from tests.training.log import session, write
 from xpsql.platform.errors import DataError, StatementError
@@ -48,6 +49,7 @@ def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
         yield session
 
 
+@costly_after_first
 def test_items_are_joined_and_rows_that_were_not_taken_left_out(session: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     joined = f"SELECT user, l.item, kind, tags, price FROM {read} l JOIN ({CATALOGUE}) i ON l.item = i.item WHERE click = 1"
@@ -60,6 +62,7 @@ def test_items_are_joined_and_rows_that_were_not_taken_left_out(session: xpsql.S
     np.testing.assert_array_equal(weights, known)
 
 
+@costly
 def test_items_drawn_at_random_are_reported_from_and_not_counted(embedded: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     embedded.sql(f"TRAIN MODEL m USING {DRAWN} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}")
@@ -84,6 +87,7 @@ def test_items_drawn_at_random_are_reported_from_and_not_counted(embedded: xpsql
     assert {row["key"]: row["count"] for row in rows(embedded, "m")[0]} == {key: 2 * count for key, count in counts.items()}
 
 
+@costly
 def test_a_tree_has_all_items(embedded: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     options = "tdm (item = (item, kind), history = (had), dim = 4, hidden = (4), beam = 4)"
@@ -129,6 +133,7 @@ def test_bad_items_are_refused_at_their_place(embedded: xpsql.Session, tmp_path:
         embedded.sql(f"TRAIN MODEL m USING two_tower LABEL click AS SELECT user, item, click + 1 AS click FROM {read}")
 
 
+@costly
 def test_rows_of_unknown_items_are_reported_and_explained(tmp_path: Path) -> None:
     read, reported = log(tmp_path), Notes()
     with xpsql.connect(tmp_path / "warehouse", "duckdb", reported) as session:

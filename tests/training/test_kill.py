@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import xpsql
+from tests.cases import costly
 from tests.training.forked import Training
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
@@ -20,6 +21,7 @@ STATEMENTS = [
 ]
 
 
+@costly
 def test_kills_at_random_moments_leave_the_old_state_or_the_new_one(tmp_path: Path) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")

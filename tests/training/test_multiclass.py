@@ -11,6 +11,7 @@ import pytest
 import sklearn.metrics
 
 import xpsql
+from tests.cases import costly, quick, slow_elsewhere
 from tests.training.log import session, write  # noqa: F401  a fixture
 from xpsql.algorithms.losses import SOFTMAX
 from xpsql.platform.errors import DataError, StatementError
@@ -66,6 +67,7 @@ def entropy(labels: np.ndarray) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
+@slow_elsewhere
 def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     log = f"(SELECT user, hour, category FROM parquet.`{path}`)"
     plan = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl LABEL category AS {log[1:-1]}").arrow()
@@ -106,7 +108,7 @@ def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Sessio
     assert row["logloss"] < 0.9 * entropy(np.array(labels))  # of the first pass, each example before it is learned from
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", quick(ALGORITHMS, [*ALGORITHMS][::3]))
 def test_every_algorithm_of_classes_learns_them(embedded: xpsql.Session, path: Path, algorithm: str) -> None:
     share = " WITH (share = (seen AS user))" if ALGORITHMS[algorithm] else ""
     columns = "user, hour, category" + (", seen" if share else "")
@@ -118,6 +120,7 @@ def test_every_algorithm_of_classes_learns_them(embedded: xpsql.Session, path: P
     assert found["accuracy"] > 0.7
 
 
+@costly
 def test_integers_are_classes_where_the_statement_says_so(embedded: xpsql.Session, path: Path) -> None:
     log = f"SELECT user, hour, number FROM parquet.`{path}`"
     with embedded as local:
@@ -171,6 +174,7 @@ def test_what_means_nothing_for_classes_is_refused(
             local.sql(statement.format(log=log))
 
 
+@costly
 def test_classes_are_held_out_judged_and_measured_by_slot(embedded: xpsql.Session, path: Path) -> None:
     log = f"SELECT user, hour, category FROM parquet.`{path}`"
     with embedded as local:
@@ -185,6 +189,7 @@ def test_classes_are_held_out_judged_and_measured_by_slot(embedded: xpsql.Sessio
         assert rows[1]["loss_increase"] > 0
 
 
+@costly
 def test_passes_of_classes_are_judged_by_their_log_loss(embedded: xpsql.Session, path: Path) -> None:
     with embedded as local:
         local.sql(

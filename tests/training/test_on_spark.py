@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.notes import Notes
+from tests.sparks import REMOTE, needs_context
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring import prediction
@@ -41,6 +44,7 @@ def counts(session: xpsql.Session) -> dict[str, int]:
     return {row["slot"]: row["n"] for row in found}
 
 
+@costly
 @pytest.mark.parametrize("partitions", ["user % 2", "0", "user"])
 def test_no_row_is_lost_in_empty_skewed_or_many_partitions(
     session: xpsql.Session, spark: SparkSession, partitions: str
@@ -52,6 +56,7 @@ def test_no_row_is_lost_in_empty_skewed_or_many_partitions(
     assert counts(session) == {"user": ROWS, "(intercept)": ROWS}
 
 
+@costly
 def test_one_giant_row_is_learned(session: xpsql.Session) -> None:
     session.sql(
         "TRAIN MODEL m USING xftrl AS SELECT id % 2 AS label, transform(sequence(1, if(id = 7, 200000, 2)), x -> "
@@ -60,6 +65,7 @@ def test_one_giant_row_is_learned(session: xpsql.Session) -> None:
     assert counts(session) == {"tags": 49 * 2 + 200_000, "(intercept)": 50}
 
 
+@costly
 def test_the_message_of_a_failing_function_reaches_the_user(session: xpsql.Session, spark: SparkSession) -> None:
     def strict(value: int) -> int:
         if value == 1234:
@@ -72,6 +78,7 @@ def test_the_message_of_a_failing_function_reaches_the_user(session: xpsql.Sessi
     assert session.sql("SHOW MODELS").arrow().num_rows == 0
 
 
+@costly
 def test_a_model_that_is_encrypted_trains_and_scores(
     session: xpsql.Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +90,7 @@ def test_a_model_that_is_encrypted_trains_and_scores(
     assert scored.arrow()["n"][0].as_py() == ROWS
 
 
+@costly
 def test_trainings_side_by_side_do_not_meet(session: xpsql.Session, spark: SparkSession) -> None:
     spark.createDataFrame(rows()).createOrReplaceTempView("log")
 
@@ -112,18 +120,50 @@ class Failing(Notes):
 
 
 class Canceller(Notes):
-    """Cancels a group of Spark's jobs when something is learned."""
+    """Cancels jobs of Spark when something is learned."""
 
-    def __init__(self, spark: SparkSession, group: str) -> None:
+    def __init__(self, cancel: Callable[[], object]) -> None:
         super().__init__()
-        self.context, self.group = spark.sparkContext, group
+        self.cancel = cancel
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
-        self.context.cancelJobGroup(self.group)
+        self.cancel()
 
 
+def test_a_training_ends_where_a_tag_of_its_thread_is_interrupted(spark: SparkSession, warehouse: Path) -> None:
+    if not REMOTE:
+        pytest.skip("sessions of this process have job groups")
+    tagged: Any = spark
+    reporter = Canceller(lambda: tagged.interruptTag("mine"))
+    settings = "WITH (workers = 1, shards = 1, batch_size = 50, passes = 10000)"
+    spark.createDataFrame(rows()).createOrReplaceTempView("log")
+    with xpsql.connect(warehouse, engine=spark, reporter=reporter) as session:
+        tagged.addTag("mine")
+        try:
+            with pytest.raises(xpsql.CancelledError, match=r"'xpsql: .* m v1' was cancelled\."):
+                session.sql(f"TRAIN MODEL m USING xftrl {settings} AS SELECT * FROM log")
+        finally:
+            tagged.removeTag("mine")
+    assert reporter.notes == []  # nothing was begun again
+
+
+def test_a_client_that_executors_do_not_reach_is_told_so_before_anything_is_learned(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not REMOTE:
+        pytest.skip("executors reach the driver of a session of this process, or there is no session")
+    monkeypatch.setattr("xpsql.platform.engines.spark.connect.addresses", lambda: ["client.invalid"])
+    message = "by none of its addresses, client.invalid, as a training needs. Run this program in the cluster's network"
+    with xpsql.connect(warehouse, engine=spark, reporter=SilentReporter()) as session:
+        with pytest.raises(xpsql.NotAvailableError, match=message):
+            session.sql("TRAIN MODEL m USING xftrl AS SELECT id % 2 AS label, id AS user FROM range(100)")
+        shown = session.sql("SHOW MODELS").arrow()
+        assert (shown["status"].to_pylist(), shown["examples"].to_pylist()) == (["failed"], [0])
+
+
+@needs_context
 def test_a_training_ends_where_the_job_group_of_its_thread_is_cancelled(spark: SparkSession, warehouse: Path) -> None:
-    reporter = Canceller(spark, "mine")
+    reporter = Canceller(lambda: spark.sparkContext.cancelJobGroup("mine"))
     settings = "WITH (workers = 1, shards = 1, batch_size = 50, passes = 10000)"
     spark.createDataFrame(rows()).createOrReplaceTempView("log")
     with xpsql.connect(warehouse, engine=spark, reporter=reporter) as session:
@@ -136,6 +176,7 @@ def test_a_training_ends_where_the_job_group_of_its_thread_is_cancelled(spark: S
     assert reporter.notes == []  # nothing was begun again
 
 
+@costly
 def test_a_loss_before_the_first_worker_has_joined_a_resumed_gang_is_recovered_from(
     spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import xpsql
 from xpsql.platform.training import parallelism
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.parallelism import BYTES_PER_SHARD, Places, in_step, places_of, scoring_places
-from xpsql.platform.training.plan import Settings
 from xpsql.warehouse.models import Models
 
 

@@ -11,8 +11,8 @@ import pytest
 from xpsql.algorithms.base import Sizing
 from xpsql.platform.errors import OptionError, Subject
 from xpsql.platform.options import Value, parse
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.parallelism import batch_size, passes_of
-from xpsql.platform.training.plan import Settings
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import xpsql
 from benchmarks.scale.model import simulated
 from benchmarks.scale.processes import given_of
 from benchmarks.scale.setting import Latency, Setting
+from tests.cases import costly
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import OptionError, StatementError, Subject
@@ -170,6 +171,7 @@ def test_a_target_of_a_query_that_is_staged_is_planned_by_train(data: Path, tmp_
     assert any(note.startswith("For WITH target = '1 hour': 1 worker") for note in reporter.notes)
 
 
+@costly
 def test_what_continues_has_the_target_of_its_version(data: Path, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
         of = f"USING xftrl IGNORE (ts) WITH (target = '1 hour') AS SELECT * FROM parquet.`{data}`"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import StatementError
 from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
@@ -111,6 +112,7 @@ def trained(session: xpsql.Session, name: str, using: str, query: str, more: str
     return session.models.version(name).manifest
 
 
+@costly_after_first
 @pytest.mark.parametrize("using", USING)
 def test_the_version_is_the_best_pass_of_rounds_that_begin_with_the_best_before(
     session: xpsql.Session, heard: Heard, query: str, using: str
@@ -134,6 +136,7 @@ def test_the_version_is_the_best_pass_of_rounds_that_begin_with_the_best_before(
     assert lines["logloss"].to_pylist() == pytest.approx(losses[: first + 1], rel=1e-6)  # until it drops, one without
 
 
+@slow_elsewhere
 def test_all_rows_are_learned_anew_at_the_rates_of_the_passes_that_the_best_is_made_of(
     session: xpsql.Session, query: str
 ) -> None:
@@ -143,6 +146,7 @@ def test_all_rows_are_learned_anew_at_the_rates_of_the_passes_that_the_best_is_m
     assert passes == int(passes) <= (manifest.learned.best_pass or 0) + 1
 
 
+@costly
 @pytest.mark.parametrize("at", ["gained nothing", "with the rows held out"])
 def test_a_training_that_is_interrupted_goes_on_to_the_same_version(
     session: xpsql.Session, heard: Heard, query: str, at: str

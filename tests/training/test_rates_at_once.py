@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -32,6 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
         yield session
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", USES)
 def test_rates_are_those_of_learning_batch_by_batch_and_go_on_with_the_version(session: xpsql.Session, name: str) -> None:
     expected, found = (session.sql(RATES.format(model)).arrow().to_pylist() for model in ("online VERSION 1", name))
@@ -43,6 +45,7 @@ def test_rates_are_those_of_learning_batch_by_batch_and_go_on_with_the_version(s
     assert found == expected
 
 
+@costly
 @pytest.mark.parametrize("name", USES)
 def test_what_rates_know_of_late_is_used_in_predictions(session: xpsql.Session, name: str) -> None:
     """Which items are clicked changes every 500 rows, so that weights of items know nothing, and rates of late do."""
@@ -75,6 +78,7 @@ def test_what_rates_cannot_be_had_by_is_refused(session: xpsql.Session, statemen
         session.sql(f"TRAIN MODEL no USING {statement} AS SELECT * FROM log")
 
 
+@costly
 @pytest.mark.parametrize("name", USES)
 def test_one_worker_on_spark_counts_the_same_rates(session: xpsql.Session, spark: SparkSession, name: str) -> None:
     expected = session.sql(RATES.format("online VERSION 1")).arrow().to_pylist()

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -55,6 +56,7 @@ def test_ids_are_the_keys_of_weights_and_exports_and_learn_as_hashed_ones_do(ses
     assert scores[0] == pytest.approx(scores[1], abs=1e-6)
 
 
+@costly
 def test_the_nearest_features_are_named_by_their_ids(session: xpsql.Session) -> None:
     session.sql(f"TRAIN MODEL pairs USING fm (dim = 4) {RAW} AS SELECT * FROM log")
     near = session.sql("SELECT key FROM ML.NEAREST(MODEL pairs, item_id, 107, 29)").arrow()["key"].to_pylist()
@@ -83,6 +85,7 @@ def test_what_holds_no_ids_is_refused(session: xpsql.Session, settings: str, wor
     assert refused.value.position is not None
 
 
+@costly
 def test_spark_shows_the_same_keys(session: xpsql.Session, spark: SparkSession) -> None:
     weights = "SELECT slot, key, count FROM ML.WEIGHTS(MODEL m VERSION 1) ORDER BY slot, key"
     expected = session.sql(weights).arrow().to_pylist()

@@ -12,6 +12,7 @@ import pytest
 
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Layout
+from xpsql.algorithms.blocks.events import EVENTS, EventSlots
 from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.platform.options import Part, of_optimizer
 from xpsql.platform.training import recipe
@@ -31,6 +32,8 @@ LAYOUTS = {
         LAYOUT._replace(labels=()).having(HISTORIES, [HistorySlots("history", ("clicked",))]),
         {"item": ("c0",), "history": ("clicked",)},
     ),
+    "line": (Layout(("user", "item"), (), (), (), ()), {}),
+    "sequence": (Layout(("item",), (), (), (), ()).having(EVENTS, [EventSlots(("user", "ts"), 8)]), {"item": ("item",)}),
     "two_tower": (Layout(("user", "item"), (), (), (), ()), {"query": ("user",), "item": ("item",)}),
 }
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, slow
 from tests.chaos.model import weights
 from tests.chaos.proxy import Proxy
 from tests.notes import Notes
@@ -140,6 +141,7 @@ def behind_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Address, Pr
         yield proxies
 
 
+@slow
 def test_pushes_that_a_dead_connection_delivers_late_count_once(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +174,7 @@ def test_pushes_that_a_dead_connection_delivers_late_count_once(
     assert len(late) == 2
 
 
+@slow
 def test_with_bsp_the_model_after_kills_is_the_one_without(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = "workers = 2, shards = 2, sync = 'bsp', checkpoint_seconds = 1"
     clauses, kills = "EVALUATE EVERY 5 BATCHES ON 2 BATCHES", ((12000, (WORKERS, 1)), (24000, (SHARDS, 1)))
@@ -195,6 +198,7 @@ def windows(info: pa.Table) -> dict[tuple[int, ...], list[float]]:
     return {tuple(line[name] for name in place): [line[name] for name in measured] for line in lines}
 
 
+@costly
 def test_a_search_over_all_examples_begins_again_and_ends_the_same(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +216,7 @@ def test_a_search_over_all_examples_begins_again_and_ends_the_same(
     assert found[2:] == found[:2]
 
 
+@slow
 def test_workers_of_a_package_begin_again_and_end_the_same(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found, whole = [], learn.numbered
     for name, kills in (("without", []), ("with", [1])):
@@ -233,6 +238,7 @@ def test_workers_of_a_package_begin_again_and_end_the_same(log: Path, tmp_path: 
     np.testing.assert_allclose(found[1], found[0], atol=1e-6)
 
 
+@costly
 def test_a_shard_without_memory_fails_the_training_with_the_numbers_after_a_checkpoint(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

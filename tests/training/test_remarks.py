@@ -12,7 +12,7 @@ from tests.notes import Notes
 from xpsql.platform.training.metrics import remarks
 
 ROWS = (
-    "SELECT id % 3 = 0 AS label, concat('s', id) AS session, id % 50 AS user, "
+    "SELECT pmod(xxhash64(id), 3) = 0 AS label, concat('s', id) AS session, id % 50 AS user, "
     "date_add(DATE'2026-01-01', CAST(id % 9 AS INT)) AS day FROM range(4000)"
 )
 

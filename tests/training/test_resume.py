@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
+from tests.cases import costly, quick
 from tests.notes import Notes
 from tests.training.log import log, write
 from xpsql.platform.cli import main
@@ -105,9 +106,23 @@ TRAININGS = {
         "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(100)) "
         "WITH (batch_size = 128, shards = 2, checkpoint_seconds = 0.02, vectors = (item IN items))"
     ),
+    "networks on shards": (
+        "USING xnn (dim = 4, hidden = (8)) IGNORE (ts, scores) "
+        "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(100)) "
+        "WITH (batch_size = 128, workers = 2, shards = 3, sync = 'bsp', checkpoint_seconds = 0.02, vectors = (item IN items), "
+        "vectors_run = 'shards')"
+    ),
     "items": (
         "USING two_tower (query = (user), item = (item, kind), dim = 4, negatives = 20) LABEL label "
         "ITEMS (SELECT id AS item, id % 7 AS kind FROM range(290)) IGNORE (ts, price, tags, scores, vector) "
+        "WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)"
+    ),
+    "events": (
+        "USING sequence (dim = 4, length = 8, hidden = (4)) GROUP user TIME ts LABEL label IGNORE (price, scores, vector) "
+        "WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)"
+    ),
+    "next event": (
+        "USING sequence (dim = 4, length = 8, negatives = 20) GROUP user TIME ts IGNORE (label, price, tags, scores, vector) "
         "WITH (batch_size = 64, passes = 2, checkpoint_seconds = 0.02)"
     ),
     "torch": (
@@ -135,8 +150,10 @@ TRAININGS = {
     ),
 }
 
+QUICK = ("bsp", "rates", "network", "trials")
 
-@pytest.mark.parametrize("kind", list(TRAININGS))
+
+@pytest.mark.parametrize("kind", quick(TRAININGS, QUICK))
 def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(tmp_path: Path, kind: str) -> None:
     if kind == "torch":
         pytest.importorskip("torch")
@@ -189,6 +206,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+@costly
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
@@ -210,6 +228,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(
     assert examples == 2 * ROWS
 
 
+@costly
 def test_without_a_good_checkpoint_the_training_begins_again_with_the_splits_that_it_had(broken: Path) -> None:
     for manifest in checkpoints(broken):
         flip(manifest.parent / "driver.state")
@@ -299,6 +318,7 @@ def test_another_training_of_the_model_ends_what_was_interrupted(broken: Path) -
             session.sql("RESUME MODEL m")
 
 
+@costly
 def test_a_training_that_waits_to_be_resumed_keeps_its_model_as_it_is(tmp_path: Path) -> None:
     query, warehouse = f"SELECT * FROM parquet.`{write(log(ROWS), tmp_path / 'log.parquet')}`", tmp_path / "warehouse"
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
@@ -313,6 +333,7 @@ def test_a_training_that_waits_to_be_resumed_keeps_its_model_as_it_is(tmp_path: 
         assert [(v.number, v.manifest.parent) for v in session.models.versions("m")] == [(1, None), (2, 1), (3, 2)]
 
 
+@costly
 def test_a_staged_query_is_resumed_from_its_rows(tmp_path: Path) -> None:
     path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
     query = f"(SELECT * FROM parquet.`{path}` ORDER BY price)"
@@ -322,6 +343,7 @@ def test_a_staged_query_is_resumed_from_its_rows(tmp_path: Path) -> None:
     assert "Continuing from checkpoint" in notes[0]
 
 
+@costly
 def test_expressions_and_filters_are_made_again(tmp_path: Path) -> None:
     path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
     query = f"(SELECT label, ts, upper(user) AS user, item FROM parquet.`{path}` WHERE item < 1000)"
@@ -342,6 +364,7 @@ def test_a_checkpoint_names_the_batches_of_each_split_and_those_it_goes_back_to(
     assert newest.after == () or newest.after[0] < newest.name
 
 
+@costly
 def test_windows_of_an_evaluation_measure_what_they_would_have(tmp_path: Path) -> None:
     path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=1500)
     statement = (

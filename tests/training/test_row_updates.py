@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xpsql
+from tests.cases import costly
 from tests.training import test_checkpoint_files as files
 from tests.training.log import log, write
 from tests.training.test_checkpoint_files import ALL, BATCHES, push, push_some, taken
@@ -109,6 +110,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(log(2000), tmp_path_factory.mktemp("rows") / "log.parquet", 500)
 
 
+@costly
 def test_updates_of_a_statement_are_applied_after_batches_and_passes(path: Path, tmp_path: Path) -> None:
     """With the factor 0 after each batch nothing is learned but by the last one; at the end of passes, nothing at all."""
     query = QUERY.format(path)
@@ -127,6 +129,22 @@ def test_updates_of_a_statement_are_applied_after_batches_and_passes(path: Path,
         assert any("clip (max = 0.02) EACH 1 BATCHES" in str(row) for row in described)
 
 
+@pytest.mark.parametrize(
+    ("model", "apply", "rows"), [("kept", "", 1), ("forgotten", "APPLY (forget (slot = user) EACH 2 BATCHES) ", 0)]
+)
+def test_what_is_counted_of_features_without_a_row_is_forgotten_with_their_slot(
+    tmp_path: Path, model: str, apply: str, rows: int
+) -> None:
+    with xpsql.connect(tmp_path / "warehouse", "duckdb", SilentReporter()) as session:
+        session.register("seen", pa.table({"user": ["x"] * 3, "label": [1, 0, 1]}))
+        session.sql(
+            f"TRAIN MODEL {model} USING xftrl OPERATORS (admit (min_count = 3), ftrl) {apply}LABEL label "
+            "WITH (batch_size = 1, workers = 1) AS SELECT user, label FROM seen"
+        )
+        assert sum(slot == "user" for slot, _ in weights(session, model)) == rows
+
+
+@costly
 def test_a_training_that_is_interrupted_and_resumed_has_had_each_update_once(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +204,7 @@ def test_apply_stays_the_name_of_a_label_and_of_slots(tmp_path: Path) -> None:
         assert {slot for slot, _ in weights(session, "m")} == {"each", "(intercept)"}
 
 
+@costly
 def test_spark_applies_what_one_process_applies(spark: Any, path: Path, tmp_path: Path) -> None:
     statement = (
         "TRAIN MODEL {} USING xftrl APPLY (clip (max = 0.02) EACH 3 BATCHES, scale (factor = 0.5) EACH PASS) LABEL label "

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.log import log, session, write
 from xpsql.platform.engines import nested, parquet_scan
 
@@ -39,6 +40,7 @@ def explained(session: xpsql.Session, rows: str, clauses: str = "") -> dict[str,
     return {row["property"]: row["value"] for row in session.sql(text).arrow().to_pylist()}
 
 
+@costly_after_first
 def test_one_day_of_a_long_table_is_learned_as_its_rows_alone(session: xpsql.Session, days: str, tmp_path: Path) -> None:
     of_table = trained(session, "a", f"{days} WHERE day = 7")
     alone = trained(session, "b", f"parquet.`{tmp_path / 'day.parquet'}`")
@@ -50,6 +52,7 @@ def test_one_day_of_a_long_table_is_learned_as_its_rows_alone(session: xpsql.Ses
     assert [split.rows for split in a.splits] == [ROWS]
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("condition", "rows"), [("day = 7", ROWS), ("day < 2 OR day = 50", 3 * ROWS), ("item = 3", None), ("day >= 0", DAYS * ROWS)]
 )
@@ -63,6 +66,7 @@ def test_estimates_are_of_the_rows_that_a_filter_leaves(
     assert found["batch size"] == str(64 if counted < 50_000 else 1024)
 
 
+@slow_elsewhere
 def test_the_batch_size_that_was_chosen_is_shown(session: xpsql.Session, days: str) -> None:
     trained(session, "a", f"{days} WHERE day = 7")
     asked = "SELECT value, given FROM ML.OPTIONS(MODEL a) WHERE option = 'batch_size'"
@@ -72,6 +76,7 @@ def test_the_batch_size_that_was_chosen_is_shown(session: xpsql.Session, days: s
     assert session.sql("SHOW VERSIONS OF MODEL a").arrow()["batch_size"].to_pylist() == [64]
 
 
+@costly
 def test_rows_that_are_held_out_do_not_count(session: xpsql.Session, days: str) -> None:
     found = explained(session, f"{days} WHERE day < 22", "VALIDATE ON LAST 0.1")
     assert found["rows"].startswith(f"{22 * ROWS * 9 // 10:,} (counted in ")
@@ -80,6 +85,8 @@ def test_rows_that_are_held_out_do_not_count(session: xpsql.Session, days: str) 
     assert explained(session, f"{days} WHERE day < 22")["batch size"] == "256"
 
 
+@costly
+@slow_elsewhere
 def test_the_last_rows_of_a_filter_are_held_out(session: xpsql.Session, days: str) -> None:
     trained(session, "a", f"{days} WHERE day < 4", "VALIDATE ON LAST 0.25 WITH (batch_size = 100, held_out = 'none')")
     manifest = session.models.version("a", 1).manifest
@@ -87,6 +94,8 @@ def test_the_last_rows_of_a_filter_are_held_out(session: xpsql.Session, days: st
     assert manifest.sizes.examples == 3 * ROWS
 
 
+@costly
+@slow_elsewhere
 def test_windows_are_as_many_as_the_rows_that_are_learned_make(session: xpsql.Session, days: str) -> None:
     clauses = "EVALUATE EVERY 9 BATCHES ON 1 BATCHES WITH (batch_size = 50, workers = 1)"
     trained(session, "a", f"{days} WHERE day BETWEEN 20 AND 21", clauses)
@@ -94,6 +103,8 @@ def test_windows_are_as_many_as_the_rows_that_are_learned_make(session: xpsql.Se
     assert len([row for row in info if row["window"] is not None and row["segment"] is None]) == 2 * ROWS // 500
 
 
+@costly
+@slow_elsewhere
 def test_too_many_rows_to_count_are_judged_by_a_sample(
     session: xpsql.Session, days: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +117,7 @@ def test_too_many_rows_to_count_are_judged_by_a_sample(
         explained(session, f"{days} WHERE user = 'u5x'")
 
 
+@slow_elsewhere
 def test_rows_of_arrays_that_a_filter_leaves_are_counted_and_told_as_a_sample_where_there_are_too_many(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.training.log import session
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.entries import SourceEntry
@@ -14,6 +15,7 @@ __all__ = ["session"]
 ROWS = "SELECT CAST(id % 2 AS INT) AS label, CAST(id % 7 AS STRING) AS x, id AS n FROM range(200)"
 
 
+@costly_after_first
 def test_a_version_names_the_tables_and_files_that_its_query_reads(session: xpsql.Session, tmp_path: Path) -> None:
     session.sql(f"CREATE TABLE log AS {ROWS}")
     session.sql("CREATE TABLE names AS SELECT DISTINCT x, concat('n', x) AS name FROM log")

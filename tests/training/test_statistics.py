@@ -24,6 +24,8 @@ __all__ = ["session"]
 
 from dataclasses import dataclass
 
+from tests.cases import costly_after_first
+
 
 @dataclass(frozen=True)
 class CountedOptions:
@@ -59,6 +61,7 @@ def engine() -> str:
     return "duckdb"
 
 
+@costly_after_first
 @pytest.mark.parametrize("operators", ["", "OPERATORS (auto_session, sgd (learning_rate = 0.1))"])
 def test_an_algorithm_sees_the_statistics_of_rows(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operators: str

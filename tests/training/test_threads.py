@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import quick
 from tests.training.log import write
 from xpsql.platform.cores import MOST_ENCODERS, encoders
 from xpsql.platform.progress import SilentReporter
@@ -61,7 +62,7 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("name", quick(TRAININGS, [*TRAININGS][:2]))
 def test_a_version_is_the_same_bits_on_one_two_four_and_eight_cores(
     name: str, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

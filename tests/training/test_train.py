@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.log import embedded, log, session, write
 from xpsql.warehouse.trainings.progress import LEARNING, READING
 
@@ -36,6 +37,7 @@ def one(session: xpsql.Session, text: str) -> dict[str, Any]:
     return dict(row)
 
 
+@costly_after_first
 def test_every_kind_of_slot_learns_and_predicts(session: xpsql.Session, tmp_path: Path) -> None:
     train, test = write(log(20_000), tmp_path / "train.parquet"), write(log(4_000, seed=2), tmp_path / "test.parquet")
     made = one(session, f"TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(train)}")
@@ -56,6 +58,7 @@ def test_every_kind_of_slot_learns_and_predicts(session: xpsql.Session, tmp_path
     assert checked["pcopc"] == pytest.approx(metrics["pcopc"], rel=1e-5)
 
 
+@slow_elsewhere
 def test_counts_are_the_occurrences_in_the_data_for_every_key(session: xpsql.Session, tmp_path: Path) -> None:
     table = log(3_000)
     path = write(table, tmp_path / "log.parquet")
@@ -94,6 +97,7 @@ def test_two_trainings_give_the_same_bytes(session: xpsql.Session, tmp_path: Pat
     assert row_bytes(session, "a") == row_bytes(session, "b")
 
 
+@costly
 def test_two_trainings_on_a_join_give_the_same_bytes(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(30_000), tmp_path / "log.parquet", row_group_rows=2_000)
     items = pa.table({"item": np.arange(300), "shop": [f"shop{i % 17}" for i in range(300)]})
@@ -105,6 +109,7 @@ def test_two_trainings_on_a_join_give_the_same_bytes(session: xpsql.Session, tmp
     assert row_bytes(session, "a") == row_bytes(session, "b") == row_bytes(session, "c")
 
 
+@costly_after_first
 def test_a_gang_of_workers_gives_the_same_bytes_each_time(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(5_000), tmp_path / "log.parquet")
     for name in ("a", "b"):
@@ -112,6 +117,7 @@ def test_a_gang_of_workers_gives_the_same_bytes_each_time(session: xpsql.Session
     assert row_bytes(session, "a") == row_bytes(session, "b")
 
 
+@costly
 @pytest.mark.parametrize(
     ("engine", "settings"),
     [
@@ -140,6 +146,7 @@ def test_any_number_of_shards_gives_the_same_weights(session: xpsql.Session, tmp
     assert weights(session, "s1") == weights(session, "s3")
 
 
+@costly
 def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_path: Path) -> None:
     days = [write(log(2_000, seed), tmp_path / f"{seed}.parquet") for seed in (1, 2)]
     session.sql(f"TRAIN MODEL m USING xftrl IGNORE (ts, price) WITH (base_rate = 0.3) AS {ALL.format(days[0])}")
@@ -153,6 +160,7 @@ def test_continue_equals_one_training_on_both_days(session: xpsql.Session, tmp_p
     assert [(v["version"], v["served"], v["examples"]) for v in versions] == [(1, False, 2_000), (2, True, 2_000)]
 
 
+@costly
 @embedded
 @pytest.mark.parametrize("algorithm", ["xftrl", "fm"])
 @pytest.mark.parametrize("changed", ["USING {} (alpha = 1)", "OPERATORS (ftrl (beta = 5, l1 = 0.1, l2 = 10))"])
@@ -174,6 +182,7 @@ def test_weights_stay_where_a_version_continues_with_other_options(
         assert new[name] == pytest.approx(old[name], rel=1e-6, abs=1e-9)
 
 
+@costly
 @embedded
 def test_options_that_another_optimizer_takes_the_place_of_are_not_handed_on(session: xpsql.Session, tmp_path: Path) -> None:
     query = TEXT.format(write(log(500), tmp_path / "log.parquet"))
@@ -187,6 +196,7 @@ def test_options_that_another_optimizer_takes_the_place_of_are_not_handed_on(ses
 UPPER = "label AS LABEL, user AS USER, price AS PRICE, tags AS TAGS"
 
 
+@costly
 @pytest.mark.parametrize(
     ("engine", "columns"), [("duckdb", UPPER.replace("user", "lower(user)")), ("spark", UPPER)], indirect=["engine"]
 )
@@ -239,6 +249,7 @@ def test_a_version_that_continues_another_draws_anew(session: xpsql.Session, tmp
     assert len(weights(session, "m")) == pytest.approx(400 * (1 - 0.8**2), abs=30)
 
 
+@costly
 def test_expressions_and_filters_are_read_in_place_and_equal_the_staged_query(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(4_000), tmp_path / "log.parquet")
     query = (
@@ -268,6 +279,7 @@ def test_a_weight_of_zero_teaches_nothing_and_two_teaches_as_two_examples_of_one
     assert {at: first[at] for at in expected} == pytest.approx(expected)
 
 
+@slow_elsewhere
 def test_predictions_treat_null_as_training_did_and_unseen_features_as_absent(session: xpsql.Session, tmp_path: Path) -> None:
     table = pa.table({"label": [1, 0] * 4000, "x": [None, "a"] * 4000})
     write(table, tmp_path / "log.parquet")
@@ -280,6 +292,7 @@ def test_predictions_treat_null_as_training_did_and_unseen_features_as_absent(se
     assert 0.1 < by_value["never seen"] < 0.9
 
 
+@slow_elsewhere
 def test_what_is_exported_scores_elsewhere_as_the_documents_say(session: xpsql.Session, tmp_path: Path) -> None:
     price = [None, 1e6, *(float(i % 9) for i in range(298))]
     columns = {
@@ -318,6 +331,7 @@ def test_operators_are_composed_in_the_users_order(session: xpsql.Session, tmp_p
     assert info["features"] == len(weights(session, "m"))
 
 
+@costly
 @embedded
 @pytest.mark.parametrize(("settings", "stale"), [("workers = 1", False), ("workers = 3, sync = 'bsp', shards = 2", True)])
 def test_delay_compensation_changes_what_was_learned_from_old_weights_and_nothing_else(
@@ -333,6 +347,7 @@ def test_delay_compensation_changes_what_was_learned_from_old_weights_and_nothin
     assert (np.abs(plain - delayed).max() > 1e-5) == stale
 
 
+@slow_elsewhere
 def test_explain_starts_nothing_and_names_slots_operators_and_bytes(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     reported = session.sql(f"EXPLAIN TRAIN MODEL m USING xftrl IGNORE (ts) AS {ALL.format(path)}").arrow().to_pylist()
@@ -356,6 +371,7 @@ def test_explain_begins_with_what_people_ask(session: xpsql.Session, tmp_path: P
     assert len(repr(shown).splitlines()) == len(shown) + 3
 
 
+@slow_elsewhere
 def test_progress_is_there_for_others_and_the_statement_is_kept(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     statement = f"TRAIN MODEL m USING xftrl(alpha = 0.2) IGNORE (ts) AS {ALL.format(path)}"
@@ -367,6 +383,8 @@ def test_progress_is_there_for_others_and_the_statement_is_kept(session: xpsql.S
         assert other.sql("SHOW TRAIN MODEL m").arrow().to_pylist()[0]["statement"] == statement
 
 
+@costly
+@slow_elsewhere
 def test_training_info_tells_where_the_time_went_and_what_was_compiled(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(2_000), tmp_path / "log.parquet")
     statement = f"USING xnn (dim = 5, hidden = (7)) IGNORE (ts) WITH (workers = 1, shards = 1) AS {ALL.format(path)}"

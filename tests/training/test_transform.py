@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.serving.conftest import Client, failing, loaded_of
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -87,6 +88,7 @@ def by_hand(session: xpsql.Session) -> str:
     return text.replace("21.75D, 44.5D, 67.25D", ", ".join(f"{bound!r}D" for bound in found["q"]))
 
 
+@costly
 def test_a_model_with_transform_has_the_rows_of_one_over_the_transformed_query(session: xpsql.Session) -> None:
     session.sql(f"TRAIN MODEL plain USING xftrl LABEL click TIME ts AS SELECT {by_hand(session)} FROM log")
     one, other = (rows(session, ROWS.format(model=model)) for model in ("ctr", "plain"))
@@ -94,6 +96,7 @@ def test_a_model_with_transform_has_the_rows_of_one_over_the_transformed_query(s
     assert one == other
 
 
+@costly
 def test_scoring_takes_the_raw_columns_alone(session: xpsql.Session) -> None:
     raw = rows(session, f"SELECT * FROM ML.PREDICT(MODEL ctr, (SELECT {', '.join(RAW)} FROM log))")
     session.sql(f"TRAIN OR REPLACE MODEL twin USING xftrl LABEL click TIME ts AS SELECT {by_hand(session)} FROM log")
@@ -117,6 +120,7 @@ def test_ml_transform_shows_what_is_learned_from(session: xpsql.Session) -> None
     assert set(found.column("category").to_pylist()) == {"c6"}, "the others come less than 300 times, and c6 is the mode"
 
 
+@costly
 def test_continue_keeps_the_constants(session: xpsql.Session) -> None:
     half = "SELECT * FROM log WHERE price > 44"
     session.sql(f"TRAIN OR REPLACE MODEL goes_on USING xftrl LABEL click TIME ts TRANSFORM ({LIST}) AS SELECT * FROM log")
@@ -137,6 +141,7 @@ def test_rows_held_out_by_a_query_are_raw(session: xpsql.Session) -> None:
     assert session.models.version("held").manifest.validation["auc"] == pytest.approx(wanted["auc"], abs=1e-6)
 
 
+@costly
 def test_streams_are_transformed(session: xpsql.Session) -> None:
     text = "hour(ts) AS hour, cross(user, category) AS both"
     session.sql(
@@ -175,6 +180,7 @@ def test_a_stream_goes_on_with_a_list_that_was_fitted(session: xpsql.Session) ->
     assert (row["version"], row["examples"]) == (2, 2000)
 
 
+@costly
 def test_the_service_takes_raw_columns(session: xpsql.Session) -> None:
     text = "bucketize(price, QUANTILES(price, 4)) AS price, cross(user, category) AS both, age - MEAN(age) AS age"
     session.sql(f"TRAIN MODEL served USING xftrl LABEL click TRANSFORM ({text}) AS SELECT * FROM log")
@@ -187,6 +193,7 @@ def test_the_service_takes_raw_columns(session: xpsql.Session) -> None:
     assert "lacks the column" in problem
 
 
+@costly
 def test_what_is_logged_is_raw_and_its_keys_are_those_that_were_scored(session: xpsql.Session) -> None:
     with session.models.reading("ctr", None) as version:
         loaded = loaded_of(version)
@@ -251,6 +258,7 @@ def test_a_query_without_a_column_of_the_list_says_which(session: xpsql.Session)
         session.sql("CONTINUE MODEL ctr AS SELECT * EXCEPT (ts) FROM log")
 
 
+@costly
 def test_rate_offers_the_rates_of_one_slot(session: xpsql.Session) -> None:
     rated = "user, RATE(click, bucketize(price, QUANTILES(price, 3)), 5) AS band"
     session.sql(f"TRAIN MODEL rated USING xftrl LABEL click TRANSFORM ({rated}) AS SELECT * FROM log")
@@ -273,6 +281,7 @@ def test_rate_offers_the_rates_of_one_slot(session: xpsql.Session) -> None:
     assert refused.value.position is not None
 
 
+@costly
 def test_constants_are_of_some_rows_and_are_computed_anew_where_one_asks(session: xpsql.Session) -> None:
     ordered = "SELECT * FROM log ORDER BY id"
     text = "user, age - MAX(age) AS age"

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -31,6 +32,7 @@ def users(session: xpsql.Session, model: str) -> list[dict[str, float]]:
     return [row for row in rows if row.get("table", "weights") == "weights"]
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", ["xftrl (alpha = 0.1)", "fm (dim = 2, alpha = 0.1)"])
 def test_a_feature_gets_a_row_by_what_it_has_earned_in_many_batches(tmp_path: Path, algorithm: str) -> None:
     path = seldom(tmp_path / "log.parquet")
@@ -42,6 +44,7 @@ def test_a_feature_gets_a_row_by_what_it_has_earned_in_many_batches(tmp_path: Pa
         assert rows[0]["utility"] > 0.5
 
 
+@costly
 def test_what_features_have_earned_goes_with_the_version(tmp_path: Path) -> None:
     """With the log cut before anything is admitted, and the two halves learned as one."""
     path = seldom(tmp_path / "log.parquet")

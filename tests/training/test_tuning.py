@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.hparams import HparamCandidates, HparamRange
 from xpsql.platform.errors import StatementError, TrainingError
@@ -40,6 +41,7 @@ def rows(session: xpsql.Session, model: str) -> list[dict[str, Any]]:  # noqa: F
     return sorted(found, key=lambda row: (row["key"], row.get("table", "")))
 
 
+@costly_after_first
 def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     query = f"SELECT label, user, item FROM parquet.`{path}`"
     using = "xftrl (alpha = HPARAM_CANDIDATES(0.001, 0.3), l1 = 0)"
@@ -55,11 +57,16 @@ def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Se
     assert ("(l1 = 0)" if best == 0 else "(alpha = 0.3, l1 = 0)") in shown
     assert "TUNE" not in shown
     session.sql(shown.replace("MODEL m", "MODEL alone"))
-    assert rows(session, "m") == rows(session, "alone")
+    (chosen,) = session.sql("SHOW TRAIN MODEL m WITH (chosen = true)").arrow()["statement"].to_pylist()
+    assert "beta = " in chosen
+    assert "TUNE" not in chosen
+    session.sql(chosen.replace("MODEL m", "MODEL written"))
+    assert rows(session, "m") == rows(session, "alone") == rows(session, "written")
     assert session.models.version("m").manifest.metrics["auc"] == trials[best]["value"]
-    assert [row["name"] for row in session.sql("SHOW MODELS").arrow().to_pylist()] == ["alone", "m"]
+    assert [row["name"] for row in session.sql("SHOW MODELS").arrow().to_pylist()] == ["alone", "m", "written"]
 
 
+@costly
 def test_a_query_that_is_staged_runs_once_for_all_candidates(
     embedded: xpsql.Session, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +110,7 @@ def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
         )
 
 
+@costly
 @pytest.mark.parametrize(
     ("using", "metric", "clauses"),
     [
@@ -112,7 +120,7 @@ def test_a_candidate_whose_numbers_grow_without_bound_is_infeasible(
             "OPERATORS (admit (min_count = 2)) EVALUATE EVERY 4 BATCHES ON 2 BATCHES",
         ),
         ("fm (dim = HPARAM_CANDIDATES(2, 5), alpha = 0.1)", "logloss", "VALIDATE ON (SELECT * FROM log LIMIT 500)"),
-        ("linear_regression (l2 = HPARAM_CANDIDATES(0, 0.5))", "rmse", "VALIDATE ON 0.2"),
+        pytest.param("linear_regression (l2 = HPARAM_CANDIDATES(0, 0.5))", "rmse", "VALIDATE ON 0.2", marks=slow),
     ],
 )
 def test_candidates_that_learn_side_by_side_learn_what_each_learns_alone(
@@ -157,6 +165,7 @@ def assert_is_that_of_its_own_training(session: xpsql.Session, learned: list[str
     assert [pytest.approx(line) for line in curves[0]] == curves[1]
 
 
+@costly
 @pytest.mark.parametrize(
     ("using", "rest"),
     [
@@ -189,7 +198,8 @@ def test_candidates_that_go_on_learn_what_they_would_have_learned_in_one_go(
     assert_is_that_of_its_own_training(embedded, learned)
 
 
-@pytest.mark.parametrize("rest", ["", "WITH (passes = 2)", "CALIBRATE (by = (item))"])
+@costly
+@pytest.mark.parametrize("rest", [pytest.param("", marks=slow), "WITH (passes = 2)", "CALIBRATE (by = (item))"])
 def test_a_candidate_goes_on_with_what_was_observed_of_its_rows(embedded: xpsql.Session, path: Path, rest: str) -> None:
     using = "xftrl (alpha = HPARAM_CANDIDATES(0.01, 0.03, 0.1, 0.3))"
     tuned = f"TUNE BY logloss TRIALS 4 METHOD halving {rest}"
@@ -205,6 +215,7 @@ def test_a_candidate_goes_on_with_what_was_observed_of_its_rows(embedded: xpsql.
     assert tuned_one.manifest.metrics == pytest.approx(alone.manifest.metrics)
 
 
+@costly
 @pytest.mark.parametrize(
     "rest", ["OPERATORS (safety)", "VALIDATE ON 0.2 WITH (passes = 3, patience = 1)"], ids=["counts of all", "its own patience"]
 )
@@ -216,6 +227,7 @@ def test_a_best_candidate_that_cannot_go_on_is_trained_again(embedded: xpsql.Ses
     assert_is_that_of_its_own_training(embedded, [])
 
 
+@costly
 def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedded: xpsql.Session, path: Path) -> None:
     query = f"WITH (batch_size = 50) AS SELECT label, user, item FROM parquet.`{path}`"
     using = "xftrl (alpha = HPARAM_CANDIDATES(0.0001, 0.001, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5))"
@@ -267,6 +279,7 @@ def test_a_version_without_trials_says_so(embedded: xpsql.Session, path: Path) -
         embedded.sql(TRIALS)
 
 
+@costly
 def test_the_defaults_win_where_nothing_beats_them_beyond_chance(embedded: xpsql.Session, path: Path) -> None:
     notes: list[str] = []
 
@@ -304,6 +317,7 @@ def test_an_interval_on_the_same_rows_is_that_of_their_differences() -> None:
     assert found.half == pytest.approx(2.09 * differences.std() / np.sqrt(20_000), rel=0.5)
 
 
+@costly
 def test_candidates_fill_the_space_evenly() -> None:
     space = {
         "rate": Dimension(HparamRange(0.001, 1), whole=False),

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.processes import ProcessTasks
 from xpsql.platform.cli.report import report
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -121,6 +122,7 @@ def test_rows_held_out_are_scored_by_the_weights_of_the_version_and_not_learned(
     assert version["validation.logloss"] == last["logloss"]
 
 
+@costly_after_first
 @pytest.mark.parametrize("using", ["fm (dim = 3)", "xnn (dim = 3, hidden = (4))"])
 def test_networks_are_validated_by_all_of_their_weights(session: xpsql.Session, path: Path, query: str, using: str) -> None:
     train(session, query, "VALIDATE ON LAST 0.2", ", held_out = 'none'", using=using)
@@ -141,6 +143,7 @@ def test_a_query_gives_the_rows_to_validate_on(session: xpsql.Session, path: Pat
     assert first["auc"] != last["auc"]
 
 
+@costly
 def test_a_training_stops_without_gain_and_keeps_the_best_pass(session: xpsql.Session, query: str) -> None:
     none = ", workers = 1, held_out = 'none'"
     row = train(session, query, "VALIDATE ON 0.2", f"{none}, passes = 12, patience = 2")
@@ -159,6 +162,7 @@ def test_a_training_stops_without_gain_and_keeps_the_best_pass(session: xpsql.Se
     assert not (folder / "best").exists() or not [*(folder / "best").iterdir()]
 
 
+@costly
 def test_a_pass_is_judged_by_the_metric_that_patience_names(session: xpsql.Session, query: str) -> None:
     best = {}
     for by in ("logloss", "auc"):
@@ -183,6 +187,7 @@ def test_a_gate_judges_rows_held_out(session: xpsql.Session, query: str) -> None
     assert (second["status"], second["validation.auc"] is not None) == ("held", True)
 
 
+@costly
 def test_a_training_on_tasks_validates_and_stops_as_one_here(on_tasks: xpsql.Session, query: str) -> None:
     for sync in ("bsp", "asp"):
         train(on_tasks, query, "VALIDATE ON 0.2", f"{TWO}, sync = '{sync}', passes = 12, patience = 2")
@@ -230,6 +235,7 @@ def test_what_cannot_be_validated_is_refused_where_it_stands(
     assert not session.models.exists("m")
 
 
+@costly
 @pytest.mark.parametrize("when", ["scored", "written"])
 def test_a_training_that_goes_on_keeps_the_best_pass_that_was_before(tmp_path: Path, query: str, when: str) -> None:
     statement = TRAIN.format(
@@ -271,6 +277,7 @@ def test_a_training_that_goes_on_keeps_the_best_pass_that_was_before(tmp_path: P
         assert len(rows(session, PASSES)) == whole.learned.best_pass + 3
 
 
+@costly
 def test_continue_takes_the_clause_over_and_explain_tells_it(session: xpsql.Session, query: str) -> None:
     train(session, query, "VALIDATE ON LAST 0.25", ", passes = 4, patience = 1")
     session.sql(f"CONTINUE MODEL m AS {query}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import session, write
 from xpsql.platform.errors import OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -36,6 +37,7 @@ def equal(session: xpsql.Session, one: str, other: str) -> None:
     assert [row["weight"] for row in found] == pytest.approx([row["weight"] for row in wanted], rel=1e-4, abs=1e-6)
 
 
+@costly_after_first
 def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xpsql.Session, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "made", "duckdb", SilentReporter()) as maker:
         rows = maker.sql(LOG).arrow()
@@ -68,6 +70,7 @@ def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xp
     assert (continued.half_life, continued.newest) == ("2 days", NEWEST + 30 * DAY)
 
 
+@costly
 def test_a_stream_counts_ages_from_the_newest_row_of_its_segment(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "w", "duckdb", SilentReporter()) as session:
         session.sql(f"CREATE TABLE log AS {LOG}")

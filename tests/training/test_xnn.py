@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.log import log, write
 from tests.training.log import session as on_each
 from xpsql.platform.errors import OptionError
@@ -40,6 +41,7 @@ def predictions(session: xpsql.Session, path: Path, model: str) -> np.ndarray[tu
     return session.sql(text).arrow()["predicted_label"].to_numpy()
 
 
+@costly_after_first
 @pytest.mark.parametrize("interaction", ["none", "bi", "pairs"])
 def test_every_kind_of_slot_is_learned_from(session: xpsql.Session, path: Path, tmp_path: Path, interaction: str) -> None:
     options = f"dim = 4, hidden = (16, 8), interaction = '{interaction}', learning_rate = 0.01"
@@ -50,6 +52,8 @@ def test_every_kind_of_slot_is_learned_from(session: xpsql.Session, path: Path, 
     assert row["pcopc"] == pytest.approx(1, abs=0.12)
 
 
+@costly
+@slow_elsewhere
 def test_dropout_repeats_with_the_seed(on_each: xpsql.Session, path: Path) -> None:
     for model, seed in (("a", 7), ("b", 7), ("c", 8)):
         train(on_each, path, model, "dim = 4, dropout = 0.5", f"batch_size = 200, passes = 2, seed = {seed}")
@@ -58,6 +62,7 @@ def test_dropout_repeats_with_the_seed(on_each: xpsql.Session, path: Path) -> No
     assert (first != other).any()
 
 
+@costly
 def test_a_continued_network_goes_on(session: xpsql.Session, path: Path) -> None:
     train(session, path, "m")
     session.sql(f"CONTINUE MODEL m IGNORE (ts) WITH (batch_size = 200) AS {ALL.format(path)}")
@@ -72,6 +77,7 @@ def test_layers_that_are_none_are_refused_before_anything_starts(session: xpsql.
     assert session.models.names() == []
 
 
+@costly
 def test_features_that_tell_much_have_long_vectors(session: xpsql.Session, path: Path) -> None:
     train(session, path, "m", "dim = 4, long_dim = 6, long_information = 3")
     version = session.models.version("m")
@@ -84,6 +90,7 @@ def test_features_that_tell_much_have_long_vectors(session: xpsql.Session, path:
     assert len(predictions(session, path, "m")) == 6_000
 
 
+@costly
 @pytest.mark.parametrize("algorithm", ["xftrl", "xnn (dim = 4)"])
 def test_several_labels_are_learned_at_once(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
     table = log(6_000)
@@ -100,6 +107,7 @@ def test_several_labels_are_learned_at_once(session: xpsql.Session, tmp_path: Pa
     assert row["wrong"] < 0.6
 
 
+@costly
 def test_the_state_of_vectors_stays_as_it_was_in_a_shrunk_version(on_each: xpsql.Session, path: Path) -> None:
     train(on_each, path, "m")
     on_each.sql("SHRINK MODEL m WHERE `table` = 'vectors' AND updates < 20")

@@ -14,6 +14,8 @@ CLAUSES: Registry[AnyClause] = Registry(
     {
         "USING": "using.USING",
         "LABEL": "label.LABEL",
+        "SOURCE": "column_roles.EDGE_SOURCE",
+        "TARGET": "column_roles.EDGE_TARGET",
         "WEIGHT": "weight.WEIGHT",
         "TIME": "column_roles.TIME",
         "GROUP": "column_roles.GROUP",
@@ -27,6 +29,7 @@ CLAUSES: Registry[AnyClause] = Registry(
         "EVALUATE": "evaluate.EVALUATE",
         "CALIBRATE": "calibrate.CALIBRATE",
         "TUNE": "tune.TUNE",
+        "BUDGET": "budget.BUDGET",
         "VALIDATE": "validate.VALIDATE",
         "RELEASE": "release.RELEASE",
         "PUBLISH": "publish.PUBLISH",

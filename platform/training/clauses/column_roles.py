@@ -1,4 +1,4 @@
-"""TIME, GROUP and IGNORE: columns of the query that are no slots."""
+"""SOURCE, TARGET, TIME, GROUP and IGNORE: columns of the query with a role."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def column_clause(name: str, help: str) -> Clause[str | None, str | None]:
     return Clause(name, "column", help, read_column, None, same, same, of_type(str), always, named(name.lower()))
 
 
+EDGE_SOURCE = column_clause("SOURCE", "The column that edges begin at, for algorithms over graphs: see [graphs](graphs.md).")
+EDGE_TARGET = column_clause("TARGET", "The column that edges lead to, whose values are vertices as those of SOURCE are.")
 TIME = column_clause(
     "TIME",
     "The event time, for operators that decay by time, and `last_seen`: a timestamp, a date, or seconds since 1970, "

@@ -40,7 +40,8 @@ LABEL = Clause(
     "LABEL",
     "{column [LATE] | column, column [, ...]}",
     "The columns to predict; by default the column named `label`. For a classifier they hold 0 or 1, never NULL. "
-    "`two_tower` and `tdm` need none: with one, rows with 1 are learned, and rows with 0 are left out. `LATE`: an example "
+    "`two_tower` and `tdm` need none: with one, rows with 1 are learned, and rows with 0 are left out. `sequence` without one "
+    "learns which item comes next. `LATE`: an example "
     "comes with 0 when it is shown, and once more with 1 when it is clicked: see [late labels](late_labels.md).",
     read,
     Labels(),

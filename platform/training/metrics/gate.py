@@ -24,6 +24,7 @@ GAINS = ("gain", "gain_low", "gain_high")
 DRIFT, DRIFT_MAX, NULL_SHARE, NEW_SHARE = "drift", "drift.max", "null_share", "new_share"
 OF_SLOT = (DRIFT, NULL_SHARE, NEW_SHARE)
 """What is measured of a slot's values in the rows that were learned; all but NULLs beside the version before."""
+OF_VERSION = (DRIFT, DRIFT_MAX, NEW_SHARE)
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -80,12 +81,14 @@ class Condition(NamedTuple):
         return any(leaf.value in {f"{VALIDATION}{name}" for name in GAINS} for leaf in self.tree.leaves())
 
     def failing(self, metrics: Metrics, previous: Metrics | None) -> str | None:
-        """Return why the condition does not hold, naming metrics and their values; None where it holds.
+        """Return why the condition does not hold, naming metrics and their values; None where it holds, as far as is known of
+        drift: there may be no rows to compare with.
 
         Args:
             previous: of the version served; None: none is.
         """
-        missing = [name for name, value in self.named(metrics, previous) if value is None]
+        drifting = {leaf.name for leaf in self.tree.leaves() if leaf.value in OF_VERSION}
+        missing = [name for name, value in self.named(metrics, previous) if value is None and name not in drifting]
         if missing:
             return f"{', '.join(missing)} is not known"
         if truth(self.tree, metrics, previous):
@@ -99,13 +102,14 @@ class Condition(NamedTuple):
             if leaf.kind == "metric":
                 found[leaf.name] = metrics.get(leaf.name.lower())
             elif leaf.kind == "previous" and previous is not None:
-                name = leaf.name if leaf.value in (DRIFT, DRIFT_MAX, NEW_SHARE) else f"previous.{leaf.name}"
+                name = leaf.name if leaf.value in OF_VERSION else f"previous.{leaf.name}"
                 found[name] = previous.get(leaf.name.lower())
         return list(found.items())
 
 
 def truth(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
-    """Return 1 where a test is true, 0 where it is false, 1/2 where it is unknown; every metric that it names is known.
+    """Return 1 where a test is true, 0 where it is false, 1/2 where it is unknown; every metric that it names is known, but for
+    drift.
 
     Source: Kleene, Introduction to Metamathematics, 1952, section 64.
     """
@@ -114,8 +118,11 @@ def truth(node: Node, metrics: Metrics, previous: Metrics | None) -> float:
     if node.kind in ("and", "or"):
         combine = min if node.kind == "and" else max
         return combine(truth(part, metrics, previous) for part in node.parts)
-    if previous is None and any(leaf.kind == "previous" for leaf in node.leaves()):
-        return 0.5
+    for leaf in node.leaves():
+        if leaf.kind == "previous" and (
+            previous is None or (leaf.value in OF_VERSION and previous.get(leaf.name.lower()) is None)
+        ):
+            return 0.5
     left, right = (number(part, metrics, previous) for part in node.parts)
     return float(COMPARISONS[node.kind](left, right))
 

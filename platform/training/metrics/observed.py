@@ -29,6 +29,7 @@ class Observations(NamedTuple):
         profiled: None: no profile is made.
         every: of how many batches of a split one is profiled.
         residuals: of how many labels residuals are tallied; 0: of none.
+        signed: residuals are labels less predictions, and not how far apart both are.
     """
 
     calibration: Calibration | None = None
@@ -36,6 +37,7 @@ class Observations(NamedTuple):
     profiled: Profiled | None = None
     every: int = 1
     residuals: int = 0
+    signed: bool = False
 
 
 class ObservedTallies(NamedTuple):
@@ -70,7 +72,7 @@ class Observed:
     def __init__(self, asked: Observations) -> None:
         self.calibrating = None if asked.calibration is None else Calibrating(asked.calibration, asked.before)
         self.profile = None if asked.profiled is None else Profile(asked.profiled)
-        self.residuals = Residuals(asked.residuals, asked.before) if asked.residuals else None
+        self.residuals = Residuals(asked.residuals, asked.before, asked.signed) if asked.residuals else None
         self._every = asked.every
 
     def observe(self, batch: Batch, predictions: Floats, also: Observed | None = None) -> Floats:

@@ -7,44 +7,66 @@ from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from ....algorithms.chunk import Chunk
 from ....warehouse.entries import Split
 from ....warehouse.version import Version
 from ...engines.base import Scan
+from ...engines.repeats import flat
 from ...input.columns import Columns
 from ...input.encoder import Encoder
+from ...input.numbers import floats
 from ...input.splits import CHUNK_ROWS
 from ...input.vocabulary import ABSENT
+from .alone import ToldAlone, categories, leak_text, told_alone, told_by_counts
 
 NEAR = 0.9
 """From this share of distinct values on, a slot counts as having one per row; from this share of all features on, as having
 most."""
 ENOUGH_ROWS = 1000
 ENOUGH_FEATURES = 100_000
+LABELLED_ROWS = 20_000
+"""First rows by which it is judged whether a column alone tells the label."""
 MOST_ROWS = 1 << 18
 """How many stored rows are sampled; keys are hashes, so the first rows represent all."""
 
 
 class SlotCounts(NamedTuple):
-    """Features and their occurrences by slot number, and a text that says where they were counted."""
+    """Features and their occurrences by slot number, a text that says where they were counted, and what slots alone tell of a
+    label of 0 or 1, as far as that is known."""
 
     features: Mapping[int, int]
     occurrences: Mapping[int, int]
     where: str
+    alone: Mapping[int, ToldAlone] = {}
 
 
 def seen_at_first(scan: Scan, splits: Sequence[Split], columns: Columns, encoder: Encoder) -> SlotCounts | None:
     """Count the slots in the first piece of an input; None where filters leave nothing of it."""
     for split in splits:
-        with closing(scan.read(split, columns.inputs, CHUNK_ROWS)) as tables:
+        with closing(scan.read(split, list(dict.fromkeys([*columns.inputs, *columns.labels[:1]])), CHUNK_ROWS)) as tables:
             for table in tables:
                 if table.num_rows:
                     chunk = encoder.scored(table)
                     scalars = [slot.number for slot in columns.scalar]
                     present = (chunk.scalar[: len(scalars)] != ABSENT).sum(axis=1)
                     occurrences = dict(zip(scalars, present.tolist(), strict=True))
-                    return SlotCounts(counted(chunk.slots), occurrences, f"the first {table.num_rows:,} rows")
+                    where = f"the first {table.num_rows:,} rows"
+                    return SlotCounts(counted(chunk.slots), occurrences, where, alone_at_first(table, chunk, columns))
     return None
+
+
+def alone_at_first(table: pa.Table, chunk: Chunk, columns: Columns) -> dict[int, ToldAlone]:
+    """Return what slots alone tell of the label in the first rows; nothing where it is not 0 or 1."""
+    if len(columns.labels) != 1 or columns.classes is not None:
+        return {}
+    labels = floats(flat(table.column(columns.labels[0])).slice(0, LABELLED_ROWS)).astype(np.float64)
+    if not np.isin(labels, (0.0, 1.0)).all():
+        return {}
+    codes = categories(chunk, columns)
+    told = {slot.number: told_alone(codes[slot.name][: len(labels)], labels) for slot in columns.scalar}
+    return {number: one for number, one in told.items() if one is not None}
 
 
 def seen_in(version: Version, passes: int) -> SlotCounts:
@@ -54,21 +76,27 @@ def seen_in(version: Version, passes: int) -> SlotCounts:
         passes: how often each example was learned from.
     """
     slots, counts, found = [np.empty(0, np.uint16)], [np.empty(0, np.int64)], 0
-    for batch in version.rows(version.manifest.tables[0].name, ["slot", "count"]):
+    shown, clicked = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for batch in version.rows(version.manifest.tables[0].name, ["slot", "count", "shows", "clicks"]):
         slots.append(batch["slot"].to_numpy())
         counts.append(batch["count"].to_numpy().astype(np.int64))
+        shown.append(batch["shows"].to_numpy().astype(np.int64))
+        clicked.append(batch["clicks"].to_numpy().astype(np.int64))
         found += batch.num_rows
         if found >= MOST_ROWS:
             break
-    every = np.concatenate(slots)
-    sums = np.bincount(every, np.concatenate(counts)).astype(np.int64) // passes
+    every, occurred = np.concatenate(slots), np.concatenate(counts)
+    sums = {number: int(occurred[every == number].sum()) // passes for number in np.flatnonzero(np.bincount(every)).tolist()}
     where = "the examples" if found < MOST_ROWS else f"the examples, by the first {found:,} rows of the model"
-    return SlotCounts(counted(every), dict(enumerate(sums.tolist())), where)
+    alone = told_by_counts(every, np.concatenate(shown), np.concatenate(clicked))
+    return SlotCounts(counted(every), sums, where, alone)
 
 
 def counted(slots: np.ndarray) -> dict[int, int]:
     """Return how often each number occurs."""
-    return {number: count for number, count in enumerate(np.bincount(slots).tolist()) if count}
+    counts = np.bincount(slots)
+    present = np.flatnonzero(counts)
+    return dict(zip(present.tolist(), counts[present].tolist(), strict=True))
 
 
 def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
@@ -88,6 +116,11 @@ def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
         f"of it, such as substring({slot.name}, 1, 4) or hash_bucket({slot.name}, 1000)."
         for slot in columns.scalar
         if slot.name in alone
+    ]
+    warnings += [
+        leak_text(slot.name, seen.alone[slot.number])
+        for slot in columns.scalar
+        if slot.number in seen.alone and seen.alone[slot.number].leaks
     ]
     return warnings + [
         f"Slot {slot.name} has {seen.features[slot.number] / total(seen, columns):.0%} of all features of {seen.where}, so it "

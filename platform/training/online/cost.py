@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from dataclasses import replace
 from itertools import islice, pairwise
 from statistics import fmean
 
@@ -39,7 +40,7 @@ def cost(prepared: Prepared) -> Cost:
     and again to measure, as many as there is time for."""
     deadline = time.perf_counter() + SAMPLE_SECONDS
     share_work(cores())
-    prepared = with_tree_of_sample(prepared)
+    prepared = with_tree_of_sample(replace(prepared, on_shards=False))  # here is one worker
     features = prepared.features()
     size = estimated_bytes(prepared.recipe, features)
     batches, seconds, sampled = first_batches(prepared)

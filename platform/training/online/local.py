@@ -20,6 +20,7 @@ from ...input.dealing import Dealer, Standing
 from ...input.source import End
 from ...ps.client import LocalClient
 from ...ps.gang import Gang
+from ...ps.networks.network_shards import NetworkShards
 from ...ps.shard import Shard
 from ...stacks import roomy
 from ..checkpoints.checkpointer import CheckpointContents, Checkpointer
@@ -29,11 +30,12 @@ from ..compiled import share_work
 from ..metrics.windows import Collector, Key, WindowPart
 from ..monitor import Monitor
 from ..prepared import Prepared
-from ..row_files.passes import begin_pass
-from ..row_files.rows import begin, changed_programs, load, new_shard, save
+from ..row_files.passes import begin, begin_pass
+from ..row_files.rows import changed_programs, load, new_shard, save
 from ..row_files.saved import SavedShards, total
 from ..validation import Pull, keep_pass, learn_by_pass, require_kept
 from .pace import Pace
+from .vector_networks import asked_of, local_runs
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -56,9 +58,9 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
     monitor.watch(lambda: total(shard.describe() for shard in shards.values()))
     settings = prepared.plan.settings
     together = settings.together and num_workers > 1
-    hybrid = settings.sync == "hybrid"
-    gangs = [Gang(shard, num_workers, monitor.held_up, hybrid) if together else shard for shard in shards.values()]
-    client = LocalClient(gangs)
+    client, networks = client_of(prepared, shards, monitor), None
+    if prepared.on_shards:
+        networks = asked_of(client, prepared.recipe, prepared.columns)
     dealer = Dealer(prepared.turns, num_workers, settings.together, standing)
     left = None if prepared.pauses_after is None else max(0, prepared.pauses_after - sum(monitor.counted.values()))
     pace = Pace(num_workers, settings.slack if settings.sync == "ssp" else None, monitor.held_up, together, left)
@@ -70,7 +72,7 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
 
     taker = Beside(shards, pace, checkpoints.place, state)
     with Checkpointer(checkpoints, epoch, settings.checkpoint_seconds, taker, monitor.note) as checkpointer:
-        learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows)
+        learn = functools.partial(run_workers, prepared, epoch, client, dealer, pace, monitor, windows, networks)
         validated = None
         if not prepared.by_pass:
             learn()
@@ -84,6 +86,16 @@ def learn_here(prepared: Prepared, draft: Draft, monitor: Monitor) -> SavedShard
         return monitor.kept.held
     saved = save(shards, num_shards, draft, draft.manifest.tables)
     return SavedShards(saved, total(shard.describe() for shard in shards.values()))
+
+
+def client_of(prepared: Prepared, shards: Mapping[int, Shard], monitor: Monitor) -> LocalClient:
+    """Return the client of shards, which keep workers in step where the training asks for that."""
+    settings, num_workers = prepared.plan.settings, prepared.places.workers
+    if not prepared.on_shards and not (settings.together and num_workers > 1):
+        return LocalClient(list(shards.values()))
+    runs = local_runs(prepared.recipe, prepared.columns, list(shards.values())) if prepared.on_shards else [None] * len(shards)
+    given = num_workers, monitor.held_up, settings.sync == "hybrid"
+    return LocalClient([Gang(shard, *given, own) for shard, own in zip(shards.values(), runs, strict=True)])
 
 
 class LocalPasses(NamedTuple):
@@ -104,7 +116,8 @@ class LocalPasses(NamedTuple):
             self.end(number - 1)  # a checkpoint may be older
         if self.prepared.counts_by_pass:
             with self.checkpointer.between():
-                begin_pass(self.shards, self.prepared.places.shards, number, self.prepared.parent)
+                one = self.prepared
+                begin_pass(self.shards, one.places.shards, number, one.parent, one.recipe, one.baseline)
         self.dealer.open(number)
         if self.dealer.unfinished:
             self.pace.begin()
@@ -215,6 +228,7 @@ def run_workers(
     pace: Pace,
     monitor: Monitor,
     collectors: Sequence[Collector],
+    networks: NetworkShards | None,
 ) -> None:
     """Run the workers, a thread each, until there are no more batches; the first error stops all and is raised."""
     settings, source, num_workers = prepared.plan.settings, prepared.source(epoch), prepared.places.workers
@@ -232,7 +246,7 @@ def run_workers(
             dealer.finish(number, end.turn, end.batches)
 
         clocks = monitor.clocks()
-        worker = Worker(number, client, prepared.recipe, learned, ended, clocks.learning)
+        worker = Worker(number, client, prepared.recipe, learned, ended, clocks.learning, networks=networks)
         deal = functools.partial(dealer.next, number)
         try:
             with prepared.reading(source, deal, clocks, encoders(num_workers)) as ahead:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from ....algorithms.base import Algorithm, Inputs
+from ....algorithms.side_vectors import over_outputs
 from ...input.operator_inputs import Offered
 from ...ps.pieces import DensePiece
 from ..devices import DevicePlace
@@ -16,8 +17,16 @@ from ..recipe import Recipe
 from .step import KEPT, Learned, Step, learn_step, step_of
 
 
-def step_for(recipe: Recipe) -> Step:
-    """Return the training step of a recipe, where it places it."""
+def step_for(recipe: Recipe, on_shards: bool = False) -> Step:
+    """Return the training step of a recipe, where it places it.
+
+    Args:
+        on_shards: shards run the networks over vectors; see over_outputs.
+    """
+    if on_shards:
+        algorithm = over_outputs(recipe.algorithm)
+        kept = {spec.name for spec in algorithm.dense}
+        return learn_step(algorithm, tuple(piece for piece in recipe.dense.cut if piece.of in kept))
     if recipe.place is None:
         return learn_step(recipe.algorithm, recipe.dense.cut)
     return placed_step(recipe.algorithm, recipe.dense.cut, recipe.place)

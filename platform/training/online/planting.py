@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ....algorithms.blocks.histories import HISTORIES
+from ....algorithms.blocks.histories import HISTORIES, Histories
 from ....algorithms.chunk import Chunk, Keys
 from ....algorithms.trees import TreeSearch
 from ....warehouse.package import read_tree, write_tree
@@ -154,7 +154,7 @@ class Items:
 
 def contexts(chunk: Chunk) -> Floats:
     """Return the mean of the random vectors of each row's history, float32[rows, 64], over the root of its length."""
-    history = chunk.block(HISTORIES)[0]
+    history: Histories = chunk.block(HISTORIES)[0]
     lengths = np.diff(history.offsets)
     there = history.codes[0] >= 0
     sums, own = np.zeros((len(lengths), DIM), np.float32), signs(chunk.keys)

@@ -42,5 +42,5 @@ def dropped(prepared: Prepared, number: int, draft: Draft, monitor: Monitor) -> 
     examples = next(one.examples for one in before.validated if one.pass_number == kept.pass_number)
     rate = plateau**number
     monitor.note(f"Pass {done} gained nothing: from pass {kept.pass_number + 1} on, at {rate:.3g} of the learning rates.")
-    begins = Round(done, as_begun(prepared, draft, kept, examples))
+    begins = Round(done, as_begun(prepared, draft, kept, examples, monitor))
     return dataclasses.replace(prepared, round=begins, rates=(rate,), passes=prepared.passes - done)

@@ -23,7 +23,7 @@ from ...trees.tree import replanted
 from ..checkpoints.driver_state import DRIVER_STATE
 from ..checkpoints.files import read_message, write_message
 from ..clauses.validate import VALIDATE
-from ..commit import statistics_of
+from ..commit import base_rate, statistics_of
 from ..metrics.validations import LEAST_GAIN
 from ..monitor import Monitor
 from ..plan import Plan
@@ -106,22 +106,24 @@ def rebuilt(prepared: Prepared, draft: Draft, monitor: Monitor) -> Prepared:
     assert before.kept is not None
     kept = before.kept
     examples = next(one.examples for one in before.validated if one.pass_number == kept.pass_number)
-    begins = as_begun(prepared, draft, kept, examples)
+    begins = as_begun(prepared, draft, kept, examples, monitor)
     made = replanted(tree, search.table, leaf_vectors(begins, search.table, tree.keys))
     return dataclasses.replace(prepared, tree=made, round=Round(len(before.validated), begins))
 
 
-def as_begun(prepared: Prepared, draft: Draft, kept: KeptPass, examples: int) -> Version:
+def as_begun(prepared: Prepared, draft: Draft, kept: KeptPass, examples: int, monitor: Monitor) -> Version:
     """Return a pass that is kept as a version, from which a training can begin.
 
     Args:
         examples: that it has learned.
+        monitor: of the passes so far.
     """
+    learned = draft.manifest.learned.examples_total + examples
     manifest = dataclasses.replace(
         draft.manifest,
         dense=dense_entries(prepared.recipe),
         statistics=statistics_of(prepared, kept.held),
-    ).having_learned(rows=kept.held.saved.rows, examples_total=draft.manifest.learned.examples_total + examples)
+    ).having_learned(rows=kept.held.saved.rows, examples_total=learned, base_rate=base_rate([monitor], prepared))
     return Version(draft.best(kept.pass_number).folder.absolute(), manifest, served=False)
 
 

@@ -17,6 +17,7 @@ from ....algorithms.layers.running import learning
 from ....algorithms.shared_inputs import CommonLines, Group
 from ...input.batches import Batch
 from ...input.operator_inputs import Offered, with_offered
+from ...ps.messages import Pulled
 from ...ps.pieces import DensePiece, cut, joined
 from .outputs import Said
 
@@ -152,6 +153,14 @@ def inputs_of(
     everything.append(tuple(side.inputs(batch.size) for side in batch.sides) if sides is None else tuple(sides))
     everything.append(batch.expected)
     return Inputs(*everything)
+
+
+def chosen(algorithm: Algorithm, batch: Batch, pulled: Pulled) -> Batch:
+    """Return a batch with what its algorithm chooses of histories that are searched, by the rows that were pulled."""
+    if algorithm.traits.search is None:
+        return batch
+    parameters = {name: np.asarray(values) for name, values in (*pulled.weights.items(), *pulled.dense.items())}
+    return batch._replace(blocks=algorithm.traits.search.chosen(parameters, batch.codes, batch.blocks))
 
 
 def random_of(batch: Batch, seed: int) -> NDArray[np.uint32]:

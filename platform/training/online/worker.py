@@ -16,12 +16,16 @@ from ...input.scaling import Scales, measured, scale
 from ...input.source import End
 from ...input.timing import Clock
 from ...ps.client import Client, Handle, ReadyAnswer
+from ...ps.compiled.ladder import Ladder
 from ...ps.compiled.row_programs import row_programs
 from ...ps.messages import Pulled, Push, Touched
 from ...ps.moments import Moments, merged
+from ...ps.networks.network_shards import NetworkShards
 from ..recipe import Recipe
+from .narrowing import narrowed
 from .on_device import step_for
-from .step import Learned, inputs_of, random_of
+from .step import Learned, chosen, inputs_of, random_of
+from .vector_networks import BatchOutputs, start_outputs
 
 Done = Callable[[Batch, NDArray[np.float32]], None]
 
@@ -44,6 +48,7 @@ class Worker:
         ended: called after each turn, when all shards have acknowledged all of its batches.
         clock: measures the steps of learning.
         in_step: dense parameters change once all workers have pushed (hybrid): where pulls go ahead, they bring rows alone.
+        networks: over vectors with ids, where shards run them.
     """
 
     def __init__(
@@ -55,14 +60,17 @@ class Worker:
         ended: Callable[[End], None],
         clock: Clock,
         in_step: bool = False,
+        networks: NetworkShards | None = None,
     ) -> None:
         self._number = number
         self._client = client
         learns = recipe.algorithm.learns
-        self._step = step_for(recipe)
+        self._algorithm, self._step = recipe.algorithm, step_for(recipe, networks is not None)
         self._rows_on_device = recipe.place is not None and recipe.place.rows
         self._returned: Sequence[str] = [name for rows in row_programs(recipe.programs) for name in rows.needs_pulled]
-        self._dense_returned = recipe.dense.pulled
+        self._networks, kept = networks, frozenset() if networks is None else networks.sizes.keys()
+        self._kept = kept
+        self._dense_returned = [name for name in recipe.dense.pulled if name not in kept]
         self._seed = recipe.dense.seed if learns.random else None
         self._standardised = recipe.algorithm.standardised
         self._late = recipe.algorithm.late
@@ -70,6 +78,7 @@ class Worker:
         self._ended = ended
         self._clock = clock
         self._in_step = in_step
+        self._ladder = Ladder()
         self._dense: Handle[Pulled] | None = None  # of the step to come, where pulls ahead lack them
 
     def learn(self, batches: Iterable[Batch | End], begin: Callable[[], bool], paced: bool) -> None:
@@ -144,6 +153,7 @@ class Worker:
                 break
             lap("pace_wait")
             pulling = pulling or self._start_pull(batch)
+            made = None if self._networks is None else self._start_outputs(batch, self._networks)
             lap("pull")
             pulled = pulling.result()
             if self._dense is not None:
@@ -151,33 +161,50 @@ class Worker:
                 pulled = pulled._replace(dense=own.dense, dense_updates=own.dense_updates)
             lap("pull")
             acknowledged(under_way)
-            if (pushed := self._take(batch, pulled)) is not None:
+            if (pushed := self._take(batch, pulled, made)) is not None:
                 pushes.append(pushed)
                 if self._dense is not None:
                     self._dense = self._client.start_pull_dense()
         acknowledged(0)
 
-    def _take(self, batch: Batch, pulled: Pulled) -> Handle[object] | None:
+    def _start_outputs(self, batch: Batch, networks: NetworkShards) -> BatchOutputs:
+        return start_outputs(batch, [one.name for one in self._algorithm.sides], networks, self._number)
+
+    def _take(self, batch: Batch, pulled: Pulled, made: BatchOutputs | None) -> Handle[object] | None:
         """Score a batch and learn from it; return its push, None where shards have it."""
         num_labels = len(batch.label) if self._standardised else 0
         moments = measured(batch, pulled.moments, num_labels)
         by = Scales.of(merged(pulled.moments, moments), num_labels)
-        learned = self._learn(by.standardised(batch), pulled, by)
+        batch, pulled = self._chosen(batch, pulled)
+        learned = self._learn(by.standardised(batch), pulled, by, made)
         predictions = by.restored(np.asarray(learned.predictions)[: batch.examples]).T
         self._clock.lap("compute")
-        pushed = None if batch.applied else self._push(batch, pulled, moments, learned)
+        pushed = None if batch.applied else self._push(batch, pulled, moments, learned, made)
         self._clock.lap("push")
         self._done(batch, predictions)
         self._clock.lap("count")
         return pushed
 
-    def _learn(self, batch: Batch, pulled: Pulled, by: Scales) -> Learned:
+    def _chosen(self, batch: Batch, pulled: Pulled) -> tuple[Batch, Pulled]:
+        """Return a batch with what is chosen of histories that are searched, and what was pulled of that."""
+        batch = chosen(self._algorithm, batch, pulled)
+        search = self._algorithm.traits.search
+        if search is None or not search.by_rows or self._rows_on_device or batch.sides:
+            return batch, pulled
+        return narrowed(batch, pulled, self._ladder)
+
+    def _learn(self, batch: Batch, pulled: Pulled, by: Scales, made: BatchOutputs | None) -> Learned:
         dense = scale(batch.dense, by.slots, len(batch.weight))
         parameters, offered = {**pulled.weights, **pulled.dense}, offered_of(batch, pulled.offered)
+        if made is not None:
+            own: dict[str, Any] = {name: values for name, values in parameters.items() if name not in self._kept}
+            parameters = own | made.parameters()
         random = None if self._seed is None else random_of(batch, self._seed)
-        return self._step(parameters, inputs_of(batch, dense, random), offered)
+        return self._step(parameters, inputs_of(batch, dense, random, made and made.inputs), offered)
 
-    def _push(self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned) -> Handle[object]:
+    def _push(
+        self, batch: Batch, pulled: Pulled, moments: Moments, learned: Learned, made: BatchOutputs | None
+    ) -> Handle[object]:
         gradients: Any = learned.gradients  # which stay where the rows are
         if not self._rows_on_device:
             gradients = {name: np.asarray(values) for name, values in learned.gradients.items()}
@@ -188,6 +215,8 @@ class Worker:
         touched = Touched(batch.keys, batch.slots, counts, batch.clicks, batch.time_seconds, batch.id, examples, positives)
         weights = {name: pulled.weights[name] for name in self._returned}
         dense = {name: pulled.dense[name] for name in self._dense_returned}
-        rest = learned.dense, moments, self._number, pulled.dense_updates, dense
+        rest: Any = learned.dense, moments, self._number, pulled.dense_updates, dense
+        if made is not None:
+            rest = *rest, made.gradients(gradients, int(np.count_nonzero(batch.weight > 0)))
         push = Push(touched, pulled.updates, gradients, weights, *rest)
         return self._client.start_push(push)

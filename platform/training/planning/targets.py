@@ -12,9 +12,10 @@ from ...display import plural
 from ...engines.tasks import Tasks
 from ...errors import StatementError
 from ...input.splits import CHUNK_ROWS
+from ..clauses.settings import TARGET
 from ..estimates import FEATURE_ROWS, Cost, used
 from ..parallelism import ROWS_PER_LEARNER_OF_VECTORS
-from ..plan import TARGET, Plan
+from ..plan import Plan
 from ..prepared import Prepared
 from ..strategies import strategy_of
 from .forecast import CLUSTER, HERE, Load, TrainingWay, Where, accurate, best, choices, fastest

@@ -83,6 +83,7 @@ class Preparation:
     sizes: Sizes = NOT_YET  # sizes
     hold_out: ValidationRows | None = None  # hold_out
     baseline: tuple[float, ...] = ()  # baseline
+    on_shards: bool = False  # vectors_run
 
     def having(self, **found: Any) -> Self:
         """Return it with what a stage has found."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...input.hold_out import beginning_of
+from ...input.hold_out import beginning_of, share_of_users
 from ...input.row_counts import counted, left_by
 from ..clauses.validate import VALIDATE
 from .base import Preparation, Stage
 from .hold_out import divided
-from .staging import kept
+from .staging import kept, user_of
 
 
 def rows(given: Preparation) -> Preparation:
@@ -18,12 +18,14 @@ def rows(given: Preparation) -> Preparation:
         scan.check(split)
     splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
     share = given.trial.share
+    user = user_of(plan)
     if share is not None and resumed is None:
+        share = share if not user else 1 - share_of_users(scan, splits, counts.rows, 1 - share, user)
         scan, splits = beginning_of(scan, splits, counts.rows, share)
         counts = left_by(scan, splits, counts._replace(rows=counts.rows[: len(splits)]))
     validate = plan.clause(VALIDATE)
     if validate is not None and validate.share is not None:
-        scan, counts = divided(validate, scan, splits, counts)
+        scan, counts = divided(validate, scan, splits, counts, user)
     return given.having(scan=scan, splits=splits, counts=counts)
 
 

@@ -9,25 +9,31 @@ import pyarrow as pa
 
 from ....algorithms.base import Algorithm
 from ....warehouse.entries import Split
-from ...engines.base import Engine, Scan, Staged, staged
+from ...engines.base import Engine, Scan, Staged
+from ...engines.staging import staged
 from ...errors import StatementError
 from ...input.columns import Columns
-from ...input.hold_out import HeldOut, held_out
+from ...input.hold_out import HeldOut, held_out, share_of_users
 from ...input.positives import Taking
 from ...input.row_counts import RowCounts, count, left_by
+from ...input.runs.event_order import REASON, in_order
 from ...input.splits import is_empty
+from ...options import events_read
+from ..clauses.column_roles import TIME
 from ..clauses.label import LABEL
 from ..clauses.release import RELEASE
+from ..clauses.settings import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, PLATEAU, REST
 from ..clauses.transform import TRANSFORM
 from ..clauses.validate import VALIDATE, Validate
 from ..metrics import metrics_for
 from ..metrics.metrics import Targets
 from ..metrics.validations import HIGHER, LOWER
-from ..plan import HELD_OUT, NONE, PATIENCE, PATIENCE_BY, PLATEAU, REST, Plan
+from ..plan import Plan
 from ..policies.gains import logged_in
 from ..prepared import ValidationRows
 from .base import Mode, Preparation, Stage
 from .computed import schema_with, with_computed
+from .staging import user_of
 
 
 def check_validation(plan: Plan, algorithm: Algorithm) -> None:
@@ -43,6 +49,12 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
             message = f"{PATIENCE} = {settings.patience} needs rows to judge passes by. Add VALIDATE ON 0.1, or leave it out."
             raise StatementError(message, subject=PATIENCE)
         return
+    if validate.share is not None and not validate.last and events_read(plan.algorithm.options):
+        message = (
+            f"{VALIDATE} {validate.text} would take single events out of what {name} reads user by user. Hold whole users out "
+            "by VALIDATE ON LAST 0.1, or give a query of events."
+        )
+        raise StatementError(message, subject=VALIDATE.subject)
     by_round = algorithm.learns.learner is not None
     if by_round and settings.plateau is not None:
         message = f"{PLATEAU} = {settings.plateau:g} has no effect on {name}, whose rates do not fall. Leave it out."
@@ -71,9 +83,9 @@ def check_validation(plan: Plan, algorithm: Algorithm) -> None:
         message = f"{PATIENCE_BY} = '{by}' is not measured for {name} on rows held out. Use one of {valid}."
         raise StatementError(message, subject=PATIENCE_BY)
     learns = algorithm.learns
-    if not learns.serves:
-        return
     judged = learns.loss is not None or learns.goal.finds
+    if judged and not learns.serves:
+        return
     if not judged or any(augment.copies > 1 for augment in learns.augment):
         what = "adds rows that were not taken" if judged else "learns without labels"
         raise StatementError(
@@ -104,10 +116,11 @@ def check_held_out(plan: Plan, algorithm: Algorithm) -> None:
         raise StatementError(message, subject=HELD_OUT)
 
 
-def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: RowCounts) -> tuple[HeldOut, RowCounts]:
+def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: RowCounts, user: str) -> tuple[HeldOut, RowCounts]:
     """Return the rows of a scan that are left to learn from, and how many.
 
     Args:
+        user: the column of users whose rows stay together; "": each row stands for itself.
         counts: how many rows each split gives; where the last are held out and a sample told that, rows are counted.
 
     Raises:
@@ -116,7 +129,8 @@ def divided(validate: Validate, scan: Scan, splits: Sequence[Split], counts: Row
     assert validate.share is not None  # else another query gives them
     if validate.last and not counts.exact:
         counts = RowCounts(count(scan, splits, scan.schema.names[0]), True)
-    some = held_out(scan, splits, counts.rows, validate.share, validate.last)
+    share = validate.share if not user else share_of_users(scan, splits, counts.rows, validate.share, user)
+    some = held_out(scan, splits, counts.rows, share, validate.last)
     found = left_by(some, splits, counts)
     held, left = counts.total - found.total, found.total
     if not held or not left:
@@ -151,6 +165,8 @@ def hold_out(
         assert isinstance(scan, HeldOut)  # it is divided
         return ValidationRows(scan.others, splits)
     query, found = read_apart(plan, engine, scan.schema, columns, taking)
+    if user := user_of(plan):
+        query, found = in_order(query, found.schema, user, plan.clause(TIME)), Staged(found.schema, REASON, user)
     apart = staged(engine, query, found, folder)
     apart = with_computed(apart if taking is None else taking.rows(apart), plan)
     return ValidationRows(apart, some_of(apart))

@@ -18,6 +18,7 @@ from . import (
     shapes,
     sizes,
     staging,
+    vectors_run,
 )
 from .base import Preparation, Stage
 
@@ -33,6 +34,7 @@ STAGES: tuple[Stage, ...] = (
     counts.STAGE,
     shapes.STAGE,
     sizes.STAGE,
+    vectors_run.STAGE,
     hold_out.STAGE,
     baseline.STAGE,
 )
@@ -76,5 +78,6 @@ def prepared(given: Preparation, folders: VersionFiles) -> Prepared:
         passes=passes,
         taking=given.taking,
         trial=given.trial,
+        on_shards=given.on_shards,
     )
     return found.with_recipe(given.recipe, given.hold_out, given.segment)

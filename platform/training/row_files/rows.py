@@ -21,12 +21,12 @@ from ....warehouse.rows import rows_schema
 from ....warehouse.version import Version
 from ...cores import cores
 from ...errors import StatementError, no_number
-from ...input.columns import INTERCEPT, Columns
+from ...input.columns import Columns
 from ...input.scaling import moments_in
 from ...operators.step_rates import StepRates
 from ...options import written
 from ...ps.compiled.table_programs import STATISTICS, Programs
-from ...ps.keys import NUM_SLICES, slot_seed
+from ...ps.keys import NUM_SLICES
 from ...ps.lifecycle_table import tables_of
 from ...ps.moments import no_moments
 from ...ps.placement import shard_of, slices_of
@@ -241,27 +241,6 @@ def not_carried(columns: Columns, nodes: bool) -> list[int]:
 def carried(batch: pa.RecordBatch, dropped: Sequence[int]) -> pa.RecordBatch:
     """Return the rows of a batch that are not of some slots."""
     return batch if not dropped else batch.filter(pa.array(~np.isin(batch["slot"].to_numpy(), dropped)))
-
-
-def begin(shards: Mapping[int, Shard], num_shards: int, recipe: Recipe, baseline: Sequence[float]) -> None:
-    """Put the intercept of a new model into the shard that has its slice, if it is one of these shards.
-
-    Args:
-        baseline: its weights, one for each label; none where it begins like other features.
-    """
-    keys = np.array([slot_seed(INTERCEPT)], np.uint64)
-    shard = shards.get(int(shard_of(keys, num_shards)[0]))
-    if not baseline or shard is None:
-        return
-    intercept = recipe.algorithm.intercept
-    assert intercept is not None
-    begins = {name: [score] for name, score in zip(intercept.tables, baseline, strict=False)}
-    begins = begins or {recipe.programs[0].spec.name: list(baseline)}
-    for programs in recipe.programs:
-        if (weights := begins.get(programs.spec.name)) is not None:
-            row: dict[str, NDArray[np.generic]] = {name: np.zeros(1, np.uint32) for name in STATISTICS}
-            row |= {"slot": np.array([INTERCEPT_NUMBER], np.uint16), **programs.starting(np.array(weights, np.float32))}
-            shard.holding(programs.spec.name).load(programs.spec.name, keys, row, 0)
 
 
 def save(

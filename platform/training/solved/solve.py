@@ -165,6 +165,8 @@ def solved(data: Data, prepared: Prepared, draft: Draft, monitor: Monitor) -> Sa
             monitor.validated(Validated(number, examples, tallies, validator.gain))
         if validator is None or monitor.validations.gained:
             weights = found
+            if validator is not None and prepared.trial.judging is not None:
+                validator.write(prepared.trial.judging)
     if prepared.chooses and (kept := monitor.validations.kept) is not None:
         shown = ", ".join(f"{own:g}" for own in tried)
         monitor.note(f"l2 = {tried[kept.pass_number]:g} is the best of {shown} on the rows held out.")

@@ -9,11 +9,12 @@ from ...errors import StatementError, Subject
 from ...input.columns import Columns
 from ...operators.base import Operator
 from ..clauses.evaluate import EVALUATE
+from ..clauses.settings import PASSES
 from ..clauses.validate import VALIDATE
 from ..estimates import Cost
 from ..monitor import Monitor
 from ..online.strategy import check_time
-from ..plan import PASSES, Plan
+from ..plan import Plan
 from ..prepared import Prepared
 from ..recipe import Recipe, used_operators
 from ..row_files.saved import SavedShards

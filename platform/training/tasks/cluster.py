@@ -11,13 +11,14 @@ from typing import Any
 
 from ...engines.tasks import Running, Task, Tasks
 from ...errors import CancelledError, LostError, TrainingError
-from ...ps.transport.base import Transport
+from ...ps.transport.base import ShardsClient, Transport
 from ...ps.transport.sockets import Address
 from ...ps.transport.tls import Certificate, make_certificate
 from ...ps.transport.wire import Handler
 from ..parallelism import Places
 from .coordinator import Coordinator, Lost
 from .messages import Contact
+from .reach import client_of_shards
 
 POLL_SECONDS = 0.05
 START_SECONDS = 600.0
@@ -69,6 +70,20 @@ class Cluster:
                 break
             self.coordinator.wait(POLL_SECONDS)
         raise self._late("shards")
+
+    def dial_shards(self, addresses: Sequence[Address], seconds: float) -> ShardsClient:
+        """Return the driver's client of shards that all serve, whose answers may take so many seconds.
+
+        Raises:
+            TrainingError: one that lives cannot be reached from here.
+            XpsqlError: of the first task that failed.
+        """
+
+        def silent() -> float:
+            self.coordinator.check()
+            return self.coordinator.silent()
+
+        return client_of_shards(self.contact, "The driver", addresses, seconds, silent)
 
     def wait_for_workers(self) -> None:
         """Wait until all workers have ended.

@@ -148,6 +148,11 @@ class Coordinator:
         ready = [member.address for member in members if member is not None and member.address is not None]
         return ready if len(ready) == self._num_shards else None
 
+    def silent(self) -> float:
+        """Return the seconds since that shard was heard of which is silent longest."""
+        with self._changed:
+            return max((age(member) for who, member in self._members.items() if who[0] == "shard"), default=0.0)
+
     def check(self) -> None:
         """Raise what a task failed with.
 
@@ -319,7 +324,7 @@ class Coordinator:
                 member.reported = True
 
     def _find(self, _: Find) -> ShardAddresses:
-        return ShardAddresses(tuple(self.shards() or ()))
+        return ShardAddresses(tuple(self.shards() or ()), self.silent())
 
 
 def age(member: Member) -> float:

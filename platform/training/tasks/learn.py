@@ -95,7 +95,7 @@ def learn_once(
         on.start_shards(functools.partial(host_shard, job, on.certificate), places.shards)
         driver.start_workers(on, job)
         addresses = on.addresses()
-        with on.contact.dial_shards(addresses, ASK_SECONDS) as client:
+        with on.dial_shards(addresses, ASK_SECONDS) as client:
             driver.begin(client)
             with driver.checkpointer(draft.checkpoints, epoch, addresses):
                 validated = driver.learn(job, draft)

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import NoReturn, Self, TypeVar
 
 from ...errors import LostError, TrainingError, XpsqlError
-from ...ps.transport.base import CallLink
+from ...ps.transport.base import CallLink, ShardsClient
 from ...ps.transport.sockets import Address
 from ...ps.transport.wire import Method, failure_of
 from .coordinator import BEAT_SECONDS, LOST_SECONDS, replaced
 from .messages import BEAT, FIND, JOIN, LEAVE, READY, Contact, Find, Heartbeat, Join, Leave, Ready
+from .reach import client_of_shards, link_to_driver
 
 CALL_SECONDS = 60.0
 
@@ -39,7 +40,8 @@ class Membership:
         ended: set when the task must end: it was asked to, or the driver is gone.
 
     Raises:
-        LostError: the driver cannot be reached; or, where its block begins, a later attempt has taken its place.
+        TrainingError: the driver cannot be reached.
+        LostError: it does not answer; or, where its block begins, a later attempt has taken its place.
         EndedError: where its block begins or ends: all tasks end. Where it begins: another attempt has done the work.
     """
 
@@ -48,7 +50,7 @@ class Membership:
         self._contact = contact
         self._who = (role, number, attempt)
         self._lock = threading.Lock()
-        self._connection: CallLink = self._contact.dial()
+        self._connection: CallLink = link_to_driver(contact)
         self._beats = threading.Thread(target=self._beat, name=f"xpsql {role} {number} beats", daemon=True)
         self._left = threading.Event()
 
@@ -100,6 +102,23 @@ class Membership:
             if self.ended.wait(BEAT_SECONDS / 10):
                 raise EndedError
         raise TrainingError(f"Not all shards of {self._contact.job} have started within {seconds:.0f} s.")
+
+    def dial_shards(self, wait_seconds: float, seconds: float) -> ShardsClient:
+        """Return a client of all shards, whose answers may take so many seconds, when they have joined.
+
+        Raises:
+            TrainingError: see `shards`; or one that lives cannot be reached from here.
+            LostError: a shard does not answer.
+            EndedError: the task must end.
+        """
+        role, number, _ = self._who
+        who = f"{role.capitalize()} {number}"
+        return client_of_shards(self._contact, who, self.shards(wait_seconds), seconds, self._silent)
+
+    def _silent(self) -> float:
+        if self.ended.is_set():
+            raise EndedError
+        return self.call(FIND, Find(), CALL_SECONDS).silent
 
     def ready(self, address: Address) -> None:
         """Report that the task is ready, and where a shard's server listens."""

@@ -115,9 +115,14 @@ class Find(NamedTuple):
 
 
 class ShardAddresses(NamedTuple):
-    """The addresses of all shards, in order; nothing until all are ready."""
+    """The addresses of all shards, in order; nothing until all are ready.
+
+    Attributes:
+        silent: seconds since that shard was heard of which is silent longest.
+    """
 
     shards: tuple[Address, ...]
+    silent: float = 0.0
 
 
 JOIN = Method("join", Join, Joined)

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....warehouse.files import VersionFiles
 from ....warehouse.trainings.checkpoints import Checkpoints
+from ... import parts
 from ...engines.tasks import Task
+from ...errors import LostError
+from ...input.columns import Columns
 from ...ps._native import keep_freed_memory
-from ...ps.gang import Gang
+from ...ps.gang import ANSWER_SECONDS, Gang
+from ...ps.networks.runs import NetworkRuns
+from ...ps.networks.steps import ParameterSteps
 from ...ps.pressure import Pressure
+from ...ps.remote import RemotePeers
 from ...ps.service import shard_handlers
 from ...ps.shard import Shard
+from ...ps.transport.base import ShardsClient
 from ...ps.transport.connection_limits import room_for
 from ...ps.transport.tls import Certificate
 from ...ps.transport.wire import Acknowledged, Handler
 from ..checkpoints.files import restore
 from ..clauses.evaluate import EVALUATE
 from ..compiled import compilations, prepare_task
+from ..online.vector_networks import networks_of, sizes_of
 from ..parallelism import in_step
-from ..recipe import recipe_of
-from ..row_files.passes import begin_pass
-from ..row_files.rows import begin, changed_programs, load, new_shard, save
+from ..recipe import Recipe, recipe_of
+from ..row_files.passes import begin, begin_pass
+from ..row_files.rows import changed_programs, load, new_shard, save
 from ..row_files.saved import SavedRows
 from .coordinator import TO_SHARD
 from .job import (
@@ -31,6 +39,7 @@ from .job import (
     PRESSED,
     SAVE,
     SLOW,
+    WAIT_SECONDS,
     Job,
     MemoryPressure,
     PassBegin,
@@ -68,9 +77,10 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
         fill(shard, number, job)
         if job.input.plan.clause(EVALUATE) is not None:
             shard.watch()
-        gang = gang_of(shard, job, member)
+        gang = gang_of(shard, number, job, member)
         name, handlers = f"shard {number} of {job.contact.job}", handlers_of(shard, gang, number, job, member)
-        host, limits = own_host(job.contact.address), room_for(job.input.places.workers + TO_SHARD)
+        fellows = num_shards if job.input.on_shards else 0
+        host, limits = own_host(job.contact.address), room_for(job.input.places.workers + TO_SHARD + fellows)
         with job.contact.transport.serve(name, handlers, job.contact.secret, host, limits, certificate) as server:
             member.ready(server.address)
             try:
@@ -79,6 +89,8 @@ def host_shard(job: Job, certificate: Certificate | None, task: Task) -> None:
                 shard.cancel()
                 if gang is not None:  # whose threads would hold the shard's memory in a process that is used again
                     gang.end()
+                    if gang.networks is not None:
+                        gang.networks.close()
 
 
 def fill(shard: Shard, number: int, job: Job) -> None:
@@ -97,14 +109,38 @@ def fill(shard: Shard, number: int, job: Job) -> None:
         begin({number: shard}, job.input.places.shards, recipe, job.input.baseline)
 
 
-def gang_of(shard: Shard, job: Job, member: Membership) -> Gang | None:
+def remote_runs(
+    number: int, shard: Shard, recipe: Recipe, columns: Columns, num_shards: int, dial: Callable[[], ShardsClient]
+) -> NetworkRuns:
+    """Return the networks of a shard whose fellows are behind servers.
+
+    Args:
+        dial: connects to all of them.
+    """
+    own = sizes_of(recipe)
+    names = [[name for name in names if name in own] for names in recipe.dense.dealt(num_shards)]
+    steps = ParameterSteps(shard, names[number], num_shards)
+    return NetworkRuns(number, networks_of(recipe, columns), steps, lambda: RemotePeers(dial(), names, ANSWER_SECONDS))
+
+
+def gang_of(shard: Shard, number: int, job: Job, member: Membership) -> Gang | None:
     """Return what keeps a shard's workers in step; None where nothing does."""
 
     def held_up(workers: Sequence[int], seconds: float) -> None:
         member.call(SLOW, Slow(tuple(workers), seconds), CALL_SECONDS)
 
-    settings, places = job.input.plan.settings, job.input.places
-    return Gang(shard, places.workers, held_up, settings.sync == "hybrid") if in_step(settings, places) else None
+    def dial() -> ShardsClient:
+        try:
+            return job.contact.dial_shards(member.shards(WAIT_SECONDS), ANSWER_SECONDS)
+        except EndedError as ended:
+            raise LostError("The shard ends.") from ended
+
+    given, networks = job.input, None
+    settings, places = given.plan.settings, given.places
+    if given.on_shards:
+        recipe = recipe_of(given.plan, given.columns)
+        networks = remote_runs(number, shard, recipe, given.columns, places.shards, dial)
+    return Gang(shard, places.workers, held_up, settings.sync == "hybrid", networks) if in_step(settings, places) else None
 
 
 def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: Membership) -> tuple[Handler[Any, Any], ...]:
@@ -121,14 +157,15 @@ def handlers_of(shard: Shard, gang: Gang | None, number: int, job: Job, member: 
         if request.over:
             shard.end_pass(request.number)
         else:
-            begin_pass({number: shard}, job.input.places.shards, request.number, job.input.parent)
+            given, recipe = job.input, recipe_of(job.input.plan, job.input.columns)
+            begin_pass({number: shard}, given.places.shards, request.number, given.parent, recipe, given.baseline)
         return Acknowledged()
 
     name, limit = f"Shard {number} of {job.contact.job}", job.memory_bytes
     pressure = None
     if limit is not None:
         pressure = Pressure(name, limit, shard.describe, shard.collect, pressed)
-    own = shard_handlers(gang or shard, None if pressure is None else pressure.ease)
+    own = shard_handlers(gang or shard, None if pressure is None else pressure.ease, parts.READING.found)
 
     driven = Handler(SAVE, save_rows), Handler(BEGIN_PASS, begin_to_count)
     return *own, *driven, *checkpoint_handlers(shard, gang, job.checkpoints, number, job.input.places.shards)

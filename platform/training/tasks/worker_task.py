@@ -23,6 +23,7 @@ from ..compiled import compilations, prepare_task
 from ..metrics.metrics import LabelMetrics, Targets
 from ..metrics.observed import Observations, Observed
 from ..metrics.windows import Collector, Schedule, Window
+from ..online.vector_networks import asked_of
 from ..online.worker import Worker
 from ..parallelism import in_step, pulls_ahead
 from .job import LATER, NO_MORE, REPORT, STEP, TAKE, WAIT_SECONDS, Job, StepRequest, Take, check_machine, prepared_of
@@ -55,9 +56,10 @@ def work(job: Job, generation: int, task: Task) -> None:
             return source.batches(lambda: take(member, task, over), progress.clocks.reading, progress.left)
 
         seconds = ANSWER_SECONDS if in_step(job.input.plan.settings, job.input.places) else DEADLINE_SECONDS
-        with job.contact.dial_shards(member.shards(WAIT_SECONDS), seconds) as client:
+        with member.dial_shards(WAIT_SECONDS, seconds) as client:
             callbacks, hybrid = (progress.learned, progress.ended), job.input.plan.settings.sync == "hybrid"
-            worker = Worker(task.number, client, prepared.recipe, *callbacks, progress.clocks.learning, hybrid)
+            networks = asked_of(client, prepared.recipe, prepared.columns) if prepared.on_shards else None
+            worker = Worker(task.number, client, prepared.recipe, *callbacks, progress.clocks.learning, hybrid, networks)
             with compilations(progress.compiled.add), prepared.ahead(read) as ahead, contextlib.ExitStack() as learning:
                 learning.callback(over.set)
                 start = functools.partial(begin, member, task, job)

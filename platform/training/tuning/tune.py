@@ -31,11 +31,12 @@ from ...quoting import quoted
 from ..checkpoints.warm_start import Beginning, PausedError
 from ..clauses.label import LABEL
 from ..clauses.release import RELEASE
+from ..clauses.settings import NONE
 from ..clauses.tune import TUNE, Tune
 from ..clauses.validate import VALIDATE
 from ..metrics.labels import divided
 from ..metrics.validations import HIGHER
-from ..plan import NONE, Plan
+from ..plan import Plan
 from ..start import train
 from ..trial import Trial
 from .bayes import Search
