@@ -52,10 +52,12 @@ class Fact(NamedTuple):
 
 
 BATCHES = Fact("batches", "an algorithm that learns batch by batch")
+ROUNDS = Fact("rounds", "an algorithm that learns batch by batch, or by rounds over edges")
 COUNTED = Fact("counted", "an algorithm that learns batch by batch, or an operator that counts features so")
 COMMON = Fact("common", "an algorithm that computes once what rows have in common")
 ARRAYS = Fact("arrays", "an array or map among the slots")
 NUMBERS = Fact("numbers", "a continuous slot")
+DRIFTS = Fact("drifts", "RELEASE WHEN with a drift")
 CATEGORIES = Fact("categories", "a categorical slot")
 
 

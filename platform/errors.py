@@ -77,6 +77,7 @@ KINDS = {
     "OPERATORS": "operator",
     "FOLD": "fold",
     "APPLY": "update",
+    "READING": "reading",
     "ENGINE": "engine",
     "STREAM": "stream",
 }

@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_
 
 from .dependent import Fact, When, told
 from .errors import OptionError, Position, Subject, suggestion
+from .registry import LABELLED, Takes
 
 O = TypeVar("O")  # noqa: E741  the options dataclass of a part
 P = TypeVar("P", covariant=True)
@@ -145,14 +146,21 @@ class Named(NamedTuple):
 
 
 def named_columns(options: Any) -> list[Named]:
-    """Return the columns that options with a role name."""
+    """Return the columns that options with a role name; `roles` of the options gives other roles than those declared."""
     found = []
     for field in dataclasses.fields(options):
         limits, value = field.metadata.get("limits"), getattr(options, field.name)
         if limits is not None and limits.role and value:
             columns = value if isinstance(value, tuple) else (value,)
             length = getattr(options, limits.length) if limits.length else 0
-            found.append(Named(written_name(field.name), tuple(map(str, columns)), limits.role, length))
+            role = getattr(options, "roles", {}).get(field.name, limits.role)
+            found.append(Named(written_name(field.name), tuple(map(str, columns)), role, length))
+    return found
+
+
+def events_read(options: Any) -> int:
+    """Return how many events of a user an algorithm reads together, by GROUP and TIME; 0 where each row is read by itself."""
+    found: int = getattr(options, "events_read", 0)
     return found
 
 
@@ -313,11 +321,13 @@ class Part(NamedTuple, Generic[O, P]):
         name: as written in SQL.
         options: the dataclass that declares its options.
         make: the factory; its docstring's first line is the part's summary.
+        takes: what statements of an algorithm take.
     """
 
     name: str
     options: type[O]
     make: Callable[..., P]
+    takes: Takes = LABELLED
 
     def read(self, given: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return the options of a statement, or of a manifest, as a manifest keeps them, before they are checked.

@@ -1,8 +1,8 @@
-"""Finding parts by name, algorithms, operators, folds and updates: the built-in ones first, then plugins, the entry points of
-other packages; folds and updates also in files of Python.
+"""Finding parts by name, algorithms, operators, folds, updates and readings: the built-in ones first, then plugins, the entry
+points of other packages; folds and updates also in files of Python.
 
 A package adds an operator with the entry point `xpsql.operators` (an algorithm: `xpsql.algorithms`, a fold: `xpsql.folds`, an
-update: `xpsql.updates`) whose name is the part's and whose object is a `Part`.
+update: `xpsql.updates`, a reading: `xpsql.readings`) whose name is the part's and whose object is a `Part`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import OptionError, Position, StatementError, Subject, suggestion
+from .errors import ModelError, OptionError, Position, StatementError, Subject, suggestion
 from .functions.source_text import SourceText, load, of_file
 from .options import Part, Value, parse, written
 from .trust import TRUST
@@ -19,9 +19,12 @@ from .trust import TRUST
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from ..warehouse.manifest import Manifest
     from .registry import Registry
 
 AnyPart = Part[Any, Any]
+ROWS_ALONE = "parameters"
+"""In place of an algorithm's name: of versions whose rows programs made, through a parameter server."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class PartKind:
     """A kind of parts that statements name: built-in ones, and plugins of other packages.
 
     Attributes:
-        name: "algorithm", "operator", "fold" or "update".
+        name: "algorithm", "operator", "fold", "update" or "reading".
         built_in: returns the parts of this package.
     """
 
@@ -50,6 +53,10 @@ class PartKind:
             return self.load(plugins[name.lower()], position)
         valid = [*parts.names, *plugins]
         raise StatementError(f"There is no {self.name} {name!r}.{suggestion(name, valid)}", position)
+
+    def found(self, name: str) -> AnyPart:
+        """Return the part of this name that a call names; see find."""
+        return self.find(name, None)
 
     def plugged(self) -> tuple[EntryPoint, ...]:
         """Return the entry points of other packages, in order of name, without importing them."""
@@ -159,7 +166,31 @@ def updates() -> Registry[AnyPart]:
     return UPDATES
 
 
+def readings() -> Registry[AnyPart]:
+    from .functions import READINGS
+
+    return READINGS
+
+
 ALGORITHM = PartKind("algorithm", algorithms)
 OPERATOR = PartKind("operator", operators)
 FOLD = PartKind("fold", folds)
 UPDATE = PartKind("update", updates)
+READING = PartKind("reading", readings)
+
+
+def part_in(manifest: Manifest) -> AnyPart:
+    """Return the part of a trained version's algorithm.
+
+    Raises:
+        ModelError: programs made its rows, through a parameter server, and no algorithm of ours did.
+        StatementError: its package is not installed.
+    """
+    if manifest.algorithm.name == ROWS_ALONE:
+        raise ModelError(
+            f"{manifest.model} has rows only, which a program learned through a parameter server: its scores, and how it goes "
+            "on, are that program's. ML.WEIGHTS, ML.NEAREST and EXPORT MODEL read its rows, and xpsql.ps.local(..., begins = "
+            f"{manifest.model!r}) goes on from them.",
+            manifest.model,
+        )
+    return ALGORITHM.find(manifest.algorithm.name, None)

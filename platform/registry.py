@@ -1,11 +1,31 @@
 """Registries: parts by name, declared in one place and imported when one is asked for, so that no process loads what it does
-not use."""
+not use; and what the statements of a part take."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from importlib import import_module
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
+
+
+class Takes(NamedTuple):
+    """What the statements of an algorithm take.
+
+    Attributes:
+        labels: NEEDED: LABEL names what it predicts; OPTIONAL: it learns without any, too; TAKEN: LABEL, where there is one,
+            says which rows were taken; NONE: LABEL has no effect.
+        edges: its rows are edges alone, whose ends SOURCE and TARGET name.
+        shards: it learns batch by batch, from shards; else from all examples at once.
+    """
+
+    labels: str
+    edges: bool = False
+    shards: bool = True
+
+
+NEEDED, OPTIONAL, TAKEN, NONE = "needed", "optional", "taken", "none"
+LABELLED, UNLABELLED, MAYBE_LABELLED, POSITIVE = Takes(NEEDED), Takes(NONE), Takes(OPTIONAL), Takes(TAKEN)
+AT_ONCE, EDGES = Takes(NEEDED, shards=False), Takes(NONE, edges=True, shards=False)
 
 
 class NamedPart(Protocol):

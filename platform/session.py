@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .adapters.watching import told
 from .engines import ENGINES
 from .engines.base import INTERNAL
 from .engines.kind import EngineKind, PendingEngine
@@ -204,7 +205,8 @@ def run_step(session: Session, step: Step) -> Result:
     """Run a statement of a script; an error has its position in the script."""
     session._check_open()
     try:
-        with refusing_excess(step.position), recorded(session.models, step.text.text, step.model, session.reporter.note):
+        of_step, note = (session.models, step.text.text, step.model), session.reporter.note
+        with refusing_excess(step.position), told(*of_step, lambda: session.engine, note), recorded(*of_step, note):
             return result_of(step.command.run(session), step.text.text)
     except StatementError as error:
         from .engines.spark_sql.bad_values import located

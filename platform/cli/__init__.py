@@ -18,12 +18,12 @@ gc.set_threshold(500_000, 20, 100)
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 from ..stacks import roomy  # noqa: E402
-from .startup import end, hear_interrupts, open_streams  # noqa: E402
+from .startup import end, hear_interrupts, open_streams, shorten_jax  # noqa: E402
 
 hear_interrupts()
+shorten_jax()
 
 try:
-    from . import check, monitor, pack, replay, serve, sign, status  # noqa: F401  they add commands
     from .commands import failing, main, writing
 except KeyboardInterrupt:  # the first thing that takes long enough to be stopped
     sys.stderr.write("Interrupted.\n")

@@ -21,7 +21,7 @@ from ..options import describe as declared
 from ..progress import reporter_for
 from ..result import Result
 from ..session import Session, default_engine, engine_named, pending
-from .failure import CommandGroup, describe, interruption
+from .failure import MODULES, CommandGroup, describe, interruption
 from .journal import Journal
 from .output import FORMATS, separate
 from .startup import skip_pandas
@@ -123,7 +123,7 @@ def print_version(context: click.Context, parameter: click.Parameter, asked: boo
         context.exit()
 
 
-@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CommandGroup, modules=MODULES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version.")
 def main() -> None:
     """Train large sparse models with SQL."""

@@ -17,8 +17,8 @@ from ..session import Session
 from ..sql.functions import FUNCTIONS
 from ..sql.statements import STATEMENTS
 from ..training.clauses import CLAUSES
+from ..training.clauses.settings import Settings
 from ..training.metrics import metric_names
-from ..training.plan import Settings
 
 WORD = re.compile(r"[\w.]+$")
 AFTER_RELATION = re.compile(r"\b(?:FROM|JOIN|TABLE|INTO|DESCRIBE)\s+[\w.]*$", re.IGNORECASE)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import click
 
 from ..errors import NO_MEMORY, XpsqlError, is_of_memory
 from ..system import of_package, of_system
+
+MODULES = {name: name for name in ("check", "metrics", "monitor", "pack", "ps", "replay", "serve", "sign", "status")}
+MODULES["verify"] = "sign"
+"""The modules of commands that the command's own module does not have."""
 
 
 def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
@@ -35,7 +41,25 @@ def describe(error: BaseException, text: str, name: str, debug: bool) -> str:
 
 
 class CommandGroup(click.Group):
-    """Commands that end at Ctrl-C with a message of ours and 130, also while their arguments are read."""
+    """Commands that end at Ctrl-C with a message of ours and 130, also while their arguments are read.
+
+    Args:
+        modules: of more commands, by their names: one is imported when its command is asked for.
+    """
+
+    def __init__(self, *given: Any, modules: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted({*super().list_commands(ctx), *self._modules})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name; None where there is none."""
+        if cmd_name in self._modules:
+            import_module(f".{self._modules[cmd_name]}", __package__)
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""

@@ -166,6 +166,10 @@ def repeatable(text: str) -> bool:
         return re.search(r"\bINSERT\b", upper) is None
     if first == "EXPORT":
         return re.search(r"\bREPLACE\b", upper) is not None
+    if first == "DELETE":  # a condition that reads a table may find another one
+        return re.search(r"\bSELECT\b", upper) is None
+    if upper.startswith("ALTER TABLE "):
+        return re.match(r"ALTER TABLE [^ ]+ DROP IF EXISTS PARTITION\b", upper) is not None
     replaced = REPLACED.match(upper)
     if replaced is not None:  # what it is made of may be what a first run has replaced
         return len(re.findall(rf"\b{re.escape(replaced[1].strip('`'))}\b", upper)) == 1

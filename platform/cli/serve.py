@@ -46,6 +46,7 @@ class ServeOptions(NamedTuple):
     log_fraction: float
     explore: str | None
     histories: tuple[str, ...]
+    features: tuple[str, ...]
     signed_by: str | None
     half: bool
     interval: float | None
@@ -86,6 +87,12 @@ class ServeOptions(NamedTuple):
     multiple=True,
     help="Fill a column that JSON requests lack from a history (CREATE HISTORY); repeatable.",
 )
+@click.option(
+    "--features",
+    metavar="NAME",
+    multiple=True,
+    help="Fill columns that JSON requests lack from features of their key (CREATE FEATURES); repeatable.",
+)
 @click.option("--signed-by", metavar="FILE", help="Serve only versions that xpsql sign has signed for this public key.")
 @click.option("--fp16", "half", is_flag=True, help="Keep floats in 16 bits: half the memory, slightly different predictions.")
 @click.option(
@@ -115,7 +122,9 @@ def serve_models(given: ServeOptions) -> None:
     from ...warehouse.catalog import Catalog
     from ..cores import cores
     from ..engines.targets import free_path
+    from ..feature_tables.kept_features import StoredFeatures
     from ..histories.stored import StoredHistories
+    from ..serving.features_lookup import counted, lookups_of
     from ..serving.histories import FilledColumns
     from ..serving.http import Service
     from ..serving.refusal import RequestLimits
@@ -136,10 +145,11 @@ def serve_models(given: ServeOptions) -> None:
     asyncio.run(try_address(listening))
     say(f"Loading {', '.join(given.names)}.")
     models = Catalog(warehouse_path(given.warehouse or os.environ.get("XPSQL_WAREHOUSE", DEFAULT_WAREHOUSE)))
-    signed = vouched(given.signed_by)
+    signed = vouched(given.signed_by, given.number is not None)
     served = Served(models, given.names, given.number, say, given.half, True, signed, given.interval)
     log = None if folder is None else RequestLog(folder, given.log_fraction, say, policy is not None)
-    columns = FilledColumns(StoredHistories(models.warehouse), given.histories, say)
+    tables = lookups_of(StoredFeatures(models.warehouse), given.features)
+    columns = FilledColumns(StoredHistories(models.warehouse), given.histories, say, tables)
     with ExitStack() as running:
         if log is not None:
             with writing(f"requests to {given.log_requests}", "Give --log-requests a folder that you may write."):
@@ -154,7 +164,7 @@ def serve_models(given: ServeOptions) -> None:
         gc.freeze()  # what is loaded now stays; to look through it for garbage takes tens of milliseconds
         listed = ", ".join(f"{one.model} v{one.number}" for one in served.all())
         broken = lambda: say(traceback.format_exc())  # noqa: E731
-        service = Service(served, RequestLimits(), token, log, broken, columns.filled, policy)
+        service = Service(served, RequestLimits(), token, log, broken, columns.filled, policy, counted(tables))
         answer(service, listening, lambda: say(f"Serving {listed} at {listening.address}"))
 
 
@@ -201,12 +211,10 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def vouched(signed_by: str | None) -> Callable[[Version], object]:
+def vouched(signed_by: str | None, pinned: bool = False) -> Callable[[Version], object]:
     """Return what refuses versions that are not signed for a public key; nothing is refused without one."""
     if signed_by is None:
         return bool
-    from ..provenance.signature import public_key, verify
+    from ..provenance.promotion import vouching
 
-    key = Path(signed_by)
-    public_key(key)  # one that is none is an error now
-    return lambda version: verify(version, key)
+    return vouching(Path(signed_by), pinned)

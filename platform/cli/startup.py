@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import atexit
+import importlib.metadata
 import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
 from types import ModuleType
 
 
@@ -36,12 +40,79 @@ def skip_pandas() -> None:
         return
     import pyarrow as pa
 
-    missing = HiddenModule("pandas")
+    with without("pandas"):
+        pa.array([0])
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Let a module seem not to be installed for the length of a block."""
+    missing = HiddenModule(name)
     sys.meta_path.insert(0, missing)
     try:
-        pa.array([0])
+        yield
     finally:
         sys.meta_path.remove(missing)
+
+
+@contextmanager
+def without_rocm() -> Iterator[None]:
+    """Let JAX not look for its package for AMD's cards, where there is none: it reads what each installed package says of
+    itself, which takes as long as a sixth of JAX."""
+    if any(any(Path(place).glob("jax[_-]rocm*")) for place in sys.path):
+        yield
+        return
+    installed = importlib.metadata.distributions
+    importlib.metadata.distributions = lambda **context: iter(())
+    try:
+        yield
+    finally:
+        importlib.metadata.distributions = installed
+
+
+def shortcuts() -> dict[str, Callable[[], AbstractContextManager[None]]]:
+    """Return the modules of JAX that look for what a training does not need, and what keeps each from finding it."""
+    found: dict[str, Callable[[], AbstractContextManager[None]]] = {"jax._src.numpy.array_constructors": without_rocm}
+    if "://" not in os.environ.get("JAX_COMPILATION_CACHE_DIR", ""):
+        found["jax._src.path"] = partial(without, "etils")
+    if "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ:
+        found["jax._src.lru_cache"] = partial(without, "filelock")
+    return found
+
+
+class Shortened(SourceFileLoader):
+    """Loads a module in a block."""
+
+    def __init__(self, name: str, path: str, block: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__(name, path)
+        self._block = block
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See InspectLoader."""
+        with self._block():
+            super().exec_module(module)
+
+
+class Shortcuts(MetaPathFinder):
+    """Finds modules that are loaded in a block, by their names; each once."""
+
+    def __init__(self, blocks: Mapping[str, Callable[[], AbstractContextManager[None]]]) -> None:
+        self._blocks = dict(blocks)
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return where a module is, if it is one of those."""
+        if (block := self._blocks.pop(name, None)) is None:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = Shortened(name, spec.loader.path, block)
+        return spec
+
+
+def shorten_jax() -> None:
+    """Let JAX, when it is imported, look for no packages that a training does not need."""
+    if "jax" not in sys.modules:
+        sys.meta_path.insert(0, Shortcuts(shortcuts()))
 
 
 def hear_interrupts() -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..engines.spark.environment import CONNECTED
 from ..engines.spark.start import require_java, require_pyspark
 from ..errors import NotAvailableError, StatementError
 from . import supervision
@@ -63,7 +64,8 @@ def submission(
         command += ["--conf", f"{name}={value}"]
     pythons = {"PYSPARK_DRIVER_PYTHON": sys.executable, "PYSPARK_PYTHON": sys.executable if local else python}
     ours = ["run", Path(file).name if remote else file, *arguments]
-    return [*command, str(entry()), *ours], {**os.environ, **pythons, HEARS: "1"}
+    inherited = {name: value for name, value in os.environ.items() if name not in CONNECTED}
+    return [*command, str(entry()), *ours], {**inherited, **pythons, HEARS: "1"}
 
 
 def is_local(master: str) -> bool:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...warehouse.entries import RowGroup
-from ..engines.base import Engine, Scan, Staged, staged
+from ..engines.base import Engine, Scan, Staged
+from ..engines.staging import staged
 from ..errors import DataError, StatementError, suggestion
 from ..input.columns import columns_from
 from ..scoring.prediction import request_of, scored

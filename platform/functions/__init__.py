@@ -1,4 +1,4 @@
-"""Functions on rows where they lie, folds and updates; a new one is a file and a line here."""
+"""Functions on rows where they lie, folds, updates and readings; a new one is a file and a line here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..registry import Registry
 
 if TYPE_CHECKING:
-    from .base import FoldPart, UpdatePart
+    from .base import FoldPart, ReadingPart, UpdatePart
 
 FOLDS: Registry[FoldPart] = Registry(
     __name__,
@@ -32,5 +32,14 @@ UPDATES: Registry[UpdatePart] = Registry(
         "reinit": "weights_changed.REINIT",
         "prune": "rows_removed.PRUNE",
         "forget": "rows_removed.FORGET",
+    },
+)
+READINGS: Registry[ReadingPart] = Registry(
+    __name__,
+    {
+        "dot": "readings.DOT",
+        "cosine": "readings.COSINE",
+        "norm": "readings.NORM",
+        "argmax": "readings.ARGMAX",
     },
 )

@@ -1,5 +1,5 @@
-"""The contract of functions on rows where they lie: folds, which say something of all rows, and updates, which change rows one
-by one.
+"""The contract of functions on rows where they lie: folds, which say something of all rows, updates, which change rows one by
+one, and readings, which say a few numbers of each row that is asked for by its key.
 
 A fold goes over the rows of a table in pieces:
 
@@ -16,12 +16,17 @@ changes nothing: so results depend neither on the number of shards nor on who wa
 An update is a pure function of JAX, as an operator's: rows as a pull sees them and their context become rows. What it returns
 of a row depends on that row alone; statistics are read-only. The table's optimizer brings its state into agreement with the
 weights then (`settle` of operators/base.py): after `scale` of ftrl's w, its z is the one whose w that is.
+
+A reading is a pure function of NumPy: the weights of some rows as a pull sees them, float32[n, dim], and arrays that who asks
+has brought, become float32[n, width]. What it returns of a row depends on that row and the arrays alone. So only these numbers
+travel, where a pull would bring whole rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,8 +117,23 @@ class Update(NamedTuple):
     trials: bool = False
 
 
+class KeyedReading(NamedTuple):
+    """A reading, see above.
+
+    Attributes:
+        read: (weights, arrays) -> float32[n, width]; neither is changed.
+        width: numbers of each row.
+        arrays: the shapes of the float32 arrays that who asks brings, by name.
+    """
+
+    read: Callable[[NDArray[np.float32], Mapping[str, NDArray[np.float32]]], NDArray[np.float32]]
+    width: int = 1
+    arrays: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+
+
 FoldPart = Part[Any, Fold]
 UpdatePart = Part[Any, Update]
+ReadingPart = Part[Any, KeyedReading]
 
 
 def plus(one: State, other: State) -> State:

@@ -204,6 +204,7 @@ class UpdateTrial:
             draw=jnp.zeros(4, jnp.uint32),
             base_rate=jnp.float32(0.3),
             examples=jnp.float32(1000),
+            pushed=jnp.float32(0),
             rate=jnp.float32(1),
         )
         arrays: Context = jax.tree.map(jnp.asarray, made)

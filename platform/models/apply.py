@@ -31,7 +31,9 @@ from ..training.recipe import UsedOperator, make, options_in, slot_numbers
 from ..training.row_files.columns import batch_of
 from ..trust import digest
 from .fold import piece_of, row_table
+from .rows_alone import is_rows_alone, programs_alone
 from .shrink import check_condition, copy_others, revisable, revised
+from .vertices import refuse_vertices
 from .weights import weights
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def apply(
         ModelError: see shrink.revisable; or a file is damaged.
     """
     parent = revisable(models, name, "ALTER MODEL ... APPLY changes weights")
+    refuse_vertices(parent.manifest, "ALTER MODEL ... APPLY changes weights")
     prepare_jax()
     applied = applications(parent, uses)
     chosen = None if condition is None else keys_chosen(parent, engine, condition)
@@ -73,7 +76,7 @@ def apply(
                 done = write(draft, parent, one, None if chosen is None else chosen[one.entry.name], gone)
                 changed, removed = changed + done.changed, removed + len(done.gone)
                 if one is applied[0]:
-                    rows, gone = done.rows, np.sort(done.gone)
+                    rows, gone = done.rows, gone if is_rows_alone(parent.manifest) else np.sort(done.gone)
             forgets = write_trials(draft, parent, applied[0])
         except StatementError:
             draft.discard()
@@ -143,13 +146,19 @@ def applications(parent: Version, uses: Sequence[parts.FunctionUse]) -> list[Row
     for use in uses:
         part, options = parts.UPDATE.part_of(use), parts.UPDATE.options_of(use)
         subject, named = Subject.of_part("update", use.name), getattr(options, "table", "")
-        first = row_table(manifest, named, subject).name
-        for entry in manifest.tables if not named else (manifest.table(first),):
+        first, apart = row_table(manifest, named, subject).name, is_rows_alone(manifest)
+        own = [entry for entry in manifest.tables if apart and has_slot(programs[entry.name], getattr(options, "slot", ""))]
+        for entry in (manifest.table(first),) if named else own or manifest.tables:
             table = row_table(manifest, entry.name, subject)._replace(init=programs[entry.name].spec.init)
             update = made_update(part, options, table, use.name, bool(use.source))
             # A row of the first table takes the key's rows in the others along, and no other table decides for it.
-            made[entry.name].append(update if entry.name == first else update._replace(ends=None))
+            made[entry.name].append(update if apart or entry.name == first else update._replace(ends=None))
     return [RowChange(manifest, entry, programs[entry.name], made[entry.name]) for entry in manifest.tables]
+
+
+def has_slot(programs: Programs, slot: str) -> bool:
+    """Return whether features of a slot have rows in a table."""
+    return slot.lower() in (name.lower() for name, _ in programs.spec.slots)
 
 
 def programs_of(manifest: Manifest) -> dict[str, Programs]:
@@ -158,7 +167,9 @@ def programs_of(manifest: Manifest) -> dict[str, Programs]:
     Raises:
         ModelError: its options give other tables than it has.
     """
-    columns, algorithm = columns_from(manifest), parts.ALGORITHM.find(manifest.algorithm.name, None)
+    if is_rows_alone(manifest):
+        return programs_alone(manifest)
+    columns, algorithm = columns_from(manifest), parts.part_in(manifest)
     operators = []
     for entry in manifest.operators:
         part = parts.OPERATOR.find(entry.name, None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ...algorithms.graphs.limbs import TABLE
 from ...warehouse.entries import SlotEntry, TableEntry
 from ...warehouse.version import Version
 from .weights import Relation, magnitude, weights
@@ -40,8 +41,9 @@ def feature_info(version: Version, engine: Engine) -> pa.Table:
 
 
 def _counted(relation: Relation, table: TableEntry, engine: Engine) -> dict[int, dict[str, Any]]:
+    size = "CAST(NULL AS DOUBLE)" if table.name == TABLE else magnitude(table)
     query = (
-        f"SELECT {COUNTED}, avg({magnitude(table)}) AS mean_abs_weight, sum(CAST(updates AS BIGINT)) AS updates "
+        f"SELECT {COUNTED}, avg({size}) AS mean_abs_weight, sum(CAST(updates AS BIGINT)) AS updates "
         f"FROM {relation.views[table.name]} GROUP BY slot"
     )
     return {row["slot"]: row for batch in engine.reader(query) for row in batch.to_pylist()}

@@ -16,6 +16,7 @@ from ..functions.base import Piece, RowTable
 from ..functions.made import made_fold
 from ..ps.keys import raw_ids, slot_seed
 from ..training.row_files.columns import values
+from .vertices import refuse_vertices
 
 
 def fold(version: Version, use: parts.FunctionUse) -> pa.Table:
@@ -25,6 +26,7 @@ def fold(version: Version, use: parts.FunctionUse) -> pa.Table:
         StatementError: the fold does not take its options or the version's columns, breaks its contract, or fails.
         ModelError: a file is damaged, or nobody trusts the fold's text.
     """
+    refuse_vertices(version.manifest, "ML.FOLD goes over weights")
     part, options = parts.FOLD.part_of(use), parts.FOLD.options_of(use)
     table = row_table(version.manifest, getattr(options, "table", ""), Subject.of_part("fold", use.name))
     made = made_fold(part, options, table, use.name, bool(use.source))

@@ -12,6 +12,7 @@ from ...warehouse.package import read_package
 from ..input.columns import INTERCEPT_KIND, columns_from
 from ..training.packaged.matrix import column_names, starts_of
 from ..training.recipe import algorithm_of
+from .vertices import refuse_vertices
 from .weights import magnitude, weights
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def weight_importance(version: Version, engine: Engine) -> pa.Table:
     the weights of a slot's features, in the first table of a model of several; of an algorithm of another package, what that
     has gained by the slot.
     """
+    refuse_vertices(version.manifest, "ML.FEATURE_IMPORTANCE compares weights")
     learner = algorithm_of(version.manifest).learns.learner
     found = weighed(version, engine) if learner is None else gained(version, learner)
     slots = [slot for slot in version.manifest.slots if slot.share is None and slot.kind != INTERCEPT_KIND]

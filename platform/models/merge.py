@@ -32,6 +32,7 @@ from .apply import RowChange, programs_of
 from .fold import piece_of
 from .merged_rows import MergeRule, MergeTally, merged_rows
 from .version_files import VersionRows, check_text, reading, rows_of, version_of
+from .vertices import refuse_vertices
 
 WINDOW_ROWS = 1 << 21
 Doubles = NDArray[np.float64]
@@ -179,6 +180,8 @@ def check_base(merging: MergeSources, rule: MergeRule) -> None:
             f"The label {', '.join(sorted(scaled))} is learned in standard deviations, which differ between sources. Divide it "
             "by a constant in the query, and take a loss that learns it as it is."
         )
+    if many:
+        refuse_vertices(first, "MERGE MODEL adds changes of weights")
     seeds = {one.manifest.seed for one in merging.sources}
     if merging.base is None and rule.using == "weights" and len(seeds) > 1:
         raise ModelError(

@@ -17,6 +17,7 @@ from ..input.slot import Slot
 from ..input.vocabulary import keys_of, shown_keys
 from ..parts import ALGORITHM
 from ..scoring.top_k import Best
+from .vertices import refuse_vertices
 
 if TYPE_CHECKING:
     from ...warehouse.entries import TableEntry
@@ -148,6 +149,7 @@ class Nearest:
 
 def table_of_vectors(version: Version) -> TableEntry:
     """Return the first table whose rows are vectors; rows of WEIGHTS have a number for each label."""
+    refuse_vertices(version.manifest, "ML.NEAREST compares vectors")
     for table in version.manifest.tables:
         if table.dim > 1 and table.name != WEIGHTS:
             return table

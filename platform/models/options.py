@@ -13,9 +13,9 @@ from ...warehouse.entries import PartEntry
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..options import Described, adapted, describe, written
-from ..parts import ALGORITHM, OPERATOR, PartKind
+from ..parts import ALGORITHM, OPERATOR, ROWS_ALONE, PartKind
+from ..training.clauses.settings import Settings
 from ..training.clauses.transform import TRANSFORM
-from ..training.plan import Settings
 from ..training.provenance.chosen import decided
 from ..training.recipe import options_in
 
@@ -49,9 +49,10 @@ def options_of(manifest: Manifest) -> pa.Table:
 
 
 def rows(manifest: Manifest) -> Iterator[Row]:
-    yield from of_part(
-        "USING", ALGORITHM, PartEntry(manifest.algorithm.name, options_in(manifest)), columns_from(manifest).layout
-    )
+    if manifest.algorithm.name != ROWS_ALONE:
+        yield from of_part(
+            "USING", ALGORITHM, PartEntry(manifest.algorithm.name, options_in(manifest)), columns_from(manifest).layout
+        )
     for operator in manifest.operators:
         yield from of_part("OPERATORS", OPERATOR, operator)
         if operator.on:

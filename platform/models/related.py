@@ -9,12 +9,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import HALF, LOWER, pairs_of
+from ...algorithms.graphs.limbs import PAIRS
 from ..errors import StatementError
 from ..input.columns import columns_from
 from ..input.slot import Slot
 from ..input.slots import matched
 from ..input.vocabulary import keys_of
-from ..scoring.weights import stored
+from ..scoring.weights import WEIGHTS, stored
 from ..training.recipe import algorithm_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def related(version: Version, item: Slot, history: Slot, catalogue: pa.Table) ->
     """
     (own,) = matched(columns_from(version.manifest), catalogue.schema, [item.name]).values()
     names = catalogue.column(own).combine_chunks().unique().drop_null()
-    weight, key = stored(version)
+    table = PAIRS if has_pairs(version) else WEIGHTS
+    weight, key = stored(version, table)
     found, related_at = halves_in(key >> HALF, keys_of(names, item) >> HALF)
     had, item_at = halves_in(key & LOWER, keys_of(names, history) >> HALF)
     kept = np.flatnonzero(found & had & (weight != 0))
@@ -49,10 +51,19 @@ def slots_of(version: Version) -> tuple[Slot, Slot]:
         StatementError: the model does not learn pairs.
     """
     found, columns = pairs_of(algorithm_of(version.manifest).learns), columns_from(version.manifest)
+    if has_pairs(version):
+        return columns.scalar[0], columns.scalar[0]
     if not found:
         name = version.manifest.algorithm.name
-        raise StatementError(f"ML.RELATED lists pairs of items, and {name} has none. Use slrm, or xsvd (slim = true).")
+        raise StatementError(
+            f"ML.RELATED lists pairs of items, and {name} has none. Use slrm, swing, common_neighbours, or xsvd (slim = true)."
+        )
     return columns.scalar[found[0].item], columns.bags[found[0].history]
+
+
+def has_pairs(version: Version) -> bool:
+    """Return whether the rows of a version are pairs of vertices."""
+    return [table.name for table in version.manifest.tables] == [PAIRS]
 
 
 def halves_in(halves: NDArray[np.uint64], known: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:

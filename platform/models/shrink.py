@@ -53,7 +53,7 @@ def shrink(models: Models, engine: Engine, name: str, condition: str, statement:
             except StatementError:
                 draft.discard()
                 raise
-            copy_others(parent, draft, ("dense", "candidates", "trials", "tree", "calibration", "profile"))
+            copy_others(parent, draft, ("dense", "candidates", "trials", "tree", "calibration", "profile", "program"))
             draft.commit(draft.manifest.having_learned(rows=rows[0] if rows else 0))
             return parent.manifest, draft.manifest
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 VERSION, EXPORT, MANIFEST = "version", "export.json", "manifest.json"
-OTHERS = ("dense", "candidates", "trials", "package", "tree", "calibration", "profile")
+OTHERS = ("dense", "candidates", "trials", "package", "tree", "calibration", "profile", "program")
 MARKER = Marker(EXPORT, EXPORTS, "export of a model as a version")
 
 
@@ -233,7 +233,8 @@ def take(source: Path, file: FileEntry, folder: Path) -> None:
 
 def check_text(manifest: Manifest) -> None:
     """Require that a model's algorithm and operators are here, and that the text that it carries is trusted."""
-    for kind, entries in ((parts.ALGORITHM, (manifest.algorithm,)), (parts.OPERATOR, manifest.operators)):
+    learned = () if manifest.algorithm.name == parts.ROWS_ALONE else (manifest.algorithm,)
+    for kind, entries in ((parts.ALGORITHM, learned), (parts.OPERATOR, manifest.operators)):
         for entry in entries:
             options = options_in(manifest) if kind is parts.ALGORITHM else entry.options
             kind.options(kind.find(entry.name, None), written(options))

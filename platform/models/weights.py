@@ -18,8 +18,10 @@ from ..engines.base import internal_name
 from ..operators.lifetimes.feature_value import RECENT_CLICKS, RECENT_SHOWS, Sql, as_sql, information, sql_ln, utility
 from ..ps.keys import slot_seed
 from ..quoting import literal
+from ..training.graphs.versions import has_vertices
 from ..udf.hashes import raw_id
 from .changes import register_rows
+from .vertices import value_of
 
 if TYPE_CHECKING:
     from ..engines.base import Engine
@@ -71,8 +73,12 @@ def _columns(manifest: Manifest, table: TableEntry) -> dict[str, str]:
     """Return the columns of ML.WEIGHTS as expressions over a table's stored rows.
 
     A model of several tables has a leading column `table`, and `weights` arrays in all of them. A model whose operators offer
-    something of features has a last column `offered`, in the order of their names.
+    something of features has a last column `offered`, in the order of their names. A vertex program has slot, key, value, and
+    count, the vertex's degree.
     """
+    if has_vertices(manifest):
+        count = "CAST(`count` AS BIGINT)"
+        return {"slot": _slot_name(manifest), "key": _key(manifest), "value": value_of(manifest), "count": count}
     several = len(manifest.tables) > 1
     weight = {"weight": "w"} if table.dim == 1 else {"weights": "w"}
     if several:

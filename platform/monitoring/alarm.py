@@ -97,9 +97,18 @@ def write_textfile(path: Path, model: str, version: int, slots: Rows, metrics: M
         "# TYPE xpsql_alarm gauge",
         f"xpsql_alarm{{{of}}} {int(alarmed)}",
     ]
+    write_whole(path, "\n".join(lines) + "\n")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that others read: it appears whole, in place of one that is there.
+
+    Raises:
+        XpsqlError: it cannot be written.
+    """
     begun = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        begun.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        begun.write_text(text, encoding="utf-8")
         begun.replace(path)
     except OSError as error:
         begun.unlink(missing_ok=True)

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..engines.base import Engine, Scan, staged
+from ..engines.base import Engine, Scan
+from ..engines.staging import staged
 from ..errors import DataError, ModelError, StatementError, suggestion
-from ..input.columns import columns_from
+from ..input.columns import columns_in
 from ..input.splits import chunk_rows
 from ..ps.keys import feature_keys, hashed_keys, raw_keys
 from ..scoring.rows import ScoredRows, rows_of
@@ -78,7 +79,7 @@ class DataDrift:
         if not self._before:
             raise without_profile(version)
         self._rows: ScoredRows = rows_of(version, engine, query)
-        self._columns = columns_from(version.manifest)
+        self._columns = columns_in(version)
         self._by: pa.Field | None = None
         if by is not None:
             names = {field.name.lower(): field for field in self._rows.schema}
@@ -161,7 +162,7 @@ class DataDrift:
         read = 0
         for _, features in self._pieces(scan) if slots else ():
             for slot in slots:
-                values = values_of(features.column(slot.column), slot)
+                values = values_of(self._columns.filled(features).column(slot.column), slot)
                 keys = keys_of_values(values, slot)
                 there = np.flatnonzero(np.isin(keys, wanted[slot.name]))
                 texts = values.take(pa.array(there)).cast(pa.string()).to_pylist()

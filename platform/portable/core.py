@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.augments.past_fields import PastFields
 from ...algorithms.base import Algorithm, Inputs
 from ...algorithms.blocks.bags import BagRows
+from ...algorithms.blocks.events import EVENTS, Events
 from ...algorithms.inputs import SideVectors
 from ...algorithms.layers.lookups import portable
 from ..errors import ModelError, StatementError, XpsqlError
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from ..training.profiles.calibrators import Calibrators
 
 OPSET = 21
+LINES = "window", "moment", "seconds", "until", "before"
+"""The arrays of events that a graph has of each row, by the names of Events."""
 
 
 class CoreInput(NamedTuple):
@@ -46,7 +50,7 @@ class Core:
 
     Inputs, as far as there are any, all as in `Inputs`: `rows` float32[n, width], the first one zeros, then the constant ones;
     `scalar`, `bag_index`, `bag_example`, `bag_slot`, `bag_weight`, `dense`, standardised, the arrays of each record of a block,
-    as `BlockInputs.named` names them, and `weight`.
+    as `BlockInputs.named` names them, of events `LINES`, and `weight`.
 
     Args:
         columns: of rows, all of a version side by side; those of vectors with ids, `OUTPUTS`, in the order of the layout's.
@@ -83,6 +87,9 @@ class Core:
         if self._numbers:
             self.inputs.append(CoreInput("dense", ("B", self._numbers), np.float32))
         for own in interface.blocks:
+            if own.block is EVENTS:
+                self.inputs += [CoreInput(own.named(name), ("B",), np.int32) for name in LINES]
+                continue
             sizes: dict[str, int | str] = {**own.block.sizes(own.slots), "B": "B", "L": f"L{own.number}"}
             for name, (axes, dtype) in own.block.arrays.items():
                 self.inputs.append(CoreInput(own.named(name), tuple(sizes[axis] for axis in axes), dtype))
@@ -103,6 +110,11 @@ class Core:
             weight=given["weight"],
         )
         for own in self._interface.blocks:
+            if own.block is EVENTS:
+                fields = next(one.lines for one in self._algorithm.learns.augment if isinstance(one, PastFields))
+                seen = inputs.scalar[jnp.array(fields)]
+                inputs = inputs.having(EVENTS, [events_of({name: given[own.named(name)] for name in LINES}, seen)])
+                continue
             record = own.block.made({name: given[own.named(name)] for name in own.block.arrays})
             inputs = inputs.having(own.block, (*inputs.block(own.block), record))
         parameters, offered = {name: jnp.asarray(values) for name, values in self._dense.items()}, None
@@ -157,6 +169,20 @@ class Core:
             ) from error
         cleared(model.graph)
         return model
+
+
+def events_of(lines: Mapping[str, jax.Array], fields: jax.Array) -> Events:
+    """Return the events of a batch, all in one strip and each an example.
+
+    Args:
+        fields: int32[fields, batch], the rows of events.
+        lines: int32[batch] each, as Events has them, but that a window has the number of its first cell, and a moment how many
+            events are before it in its window.
+    """
+    window, moment, seconds, until = (lines[name][None] for name in LINES[:4])
+    own, begins = jax.lax.iota(jnp.int32, fields.shape[1]), (window, window + moment)
+    ends = own, lines["before"], jnp.ones(2, jnp.bool_)
+    return Events(fields[:, None], window >= 0, window, moment, seconds, until, *ends, begins=begins)
 
 
 def needed(what: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ...algorithms.base import Algorithm
 from ..images.layout import PAGE
 from ..images.tables import FileOfTables
 from ..input.scaling import Scales, deviation
+from ..training.profiles.intervals import Width
 from .graph import StoredRows
 from .interface import ConstantKeys, Interface
 
@@ -77,6 +79,20 @@ def described(
         "packaged": algorithm.learns.learner is not None,
         "transform": manifest.clauses.get("TRANSFORM"),
     }
+
+
+def described_intervals(version: Version, level: float, widths: Sequence[Width]) -> dict[str, Any]:
+    """Return the entry of model.json about the intervals of predictions."""
+    labels = [
+        {
+            "label": label,
+            "below": width.below,
+            "above": width.above,
+            "least": width.least if math.isfinite(width.least) else None,
+        }
+        for label, width in zip(version.manifest.roles.labels, widths, strict=True)
+    ]
+    return {"level": level, "labels": labels}
 
 
 def described_rows(files: Sequence[FileOfTables], stored: Sequence[StoredRows]) -> list[dict[str, Any]]:

@@ -25,27 +25,33 @@ from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import shares
 from ...algorithms.base import Algorithm
+from ...algorithms.blocks.events import EVENTS
 from ...warehouse.durable import storing
 from ...warehouse.package import read_package
 from ..engines.base import Engine
 from ..engines.targets import Target
 from ..errors import ModelError, StatementError, Subject
+from ..histories.bound import as_lists
 from ..images.image import MappedRows, images_of
 from ..images.layout import RowColumn, opened
 from ..images.overlay import changed_keys, same_tables
 from ..images.tables import FileOfTables, absent_of, files_of, training_of
-from ..input.columns import columns_from
+from ..input.columns import columns_in
 from ..input.scaling import Scales, moments_in
 from ..models.exports import ROWS, Exported, Marker, check_no_more, check_replaced, exported
+from ..models.vertices import refuse_vertices
 from ..ps._native import Image
+from ..scoring.prediction import bounds_of, intervals_of
 from ..scoring.scorer_cache import scorer_of
+from ..training.profiles.intervals import Width
 from ..training.recipe import algorithm_of
 from .calibration import PortableCalibration
 from .core import Core, needed
-from .description import FILE, READY, checksums, described, described_rows
+from .description import FILE, READY, checksums, described, described_intervals, described_rows
 from .graph import StoredRows, assemble
 from .interface import Arrays, ConstantKeys, Interface, encoded
 from .parity import check, difference, parity_rows, said_by, write_parity
+from .results import Results
 from .stored_rows import SomeRows, dense_of, write_files
 from .vectors import PortableVectors
 
@@ -65,6 +71,7 @@ class PortableModel:
     Args:
         table: rows, as the columns of the version.
         bases: images of another version; then only the rows that differ from theirs are written.
+        widths: of the intervals of predictions; empty: none are wanted.
 
     Attributes:
         said: its outputs for them by the rows that were written; lost: how much they differ from ML.PREDICT, for fp16.
@@ -73,13 +80,16 @@ class PortableModel:
         ModelError: see Interface.
     """
 
-    def __init__(self, version: Version, table: pa.Table, bases: Sequence[MappedRows] = ()) -> None:
-        self.version, self.table, self._bases = version, table, bases
+    def __init__(
+        self, version: Version, table: pa.Table, bases: Sequence[MappedRows] = (), widths: tuple[Width, ...] = ()
+    ) -> None:
+        self.version, self.table, self._bases, self.widths = version, table, bases, widths
+        self._bounds = [field.name for field in bounds_of(version, widths)]
         self.algorithm: Algorithm = algorithm_of(version.manifest)
-        self.columns = columns_from(version.manifest)
+        self.columns = columns_in(version).whole
         self.interface = Interface(self.columns, self.algorithm)
         self.interface.check_names(
-            [*map(self._named, self.columns.labels), *(f"predicted_{one}" for one in self.algorithm.outputs)]
+            [*map(self._named, self.columns.labels), *(f"predicted_{one}" for one in self.algorithm.outputs), *self._bounds]
         )
         labels = len(self.columns.labels) if self.columns.standardised else 0
         self.scales = Scales.of(moments_in(version.manifest, self.columns), labels)
@@ -107,12 +117,15 @@ class PortableModel:
         return self.algorithm.learns.learner is not None
 
     @property
-    def outputs(self) -> list[tuple[str, int]]:
-        """Its outputs by name, and the elements of vectors."""
+    def results(self) -> Results:
+        """Its outputs."""
         outputs = {name: self.said[f"predicted_{name}"].shape for name in self.algorithm.outputs}
-        classes = 0 if self.columns.classes is None else len(self.columns.classes.values)
-        found = [(self._named(label), classes) for label in self.columns.labels]
-        return found + [(f"predicted_{name}", shape[1] if len(shape) > 1 else 0) for name, shape in outputs.items()]
+        others = [(f"predicted_{name}", shape[1] if len(shape) > 1 else 0) for name, shape in outputs.items()]
+        bounds = [(name, 0) for name in self._bounds]
+        if self.columns.classes is not None:
+            (label,) = self.columns.labels
+            return Results((), [(self._named(label), len(self.columns.classes.values)), *others], bounds, self.widths)
+        return Results([(self._named(label), 0) for label in self.columns.labels], others, bounds, self.widths)
 
     def write_rows(self, folder: Path, half: bool) -> list[StoredRows]:
         """Write the files of rows, those of vectors with ids last; then score the rows to compare with what is in them."""
@@ -122,11 +135,21 @@ class PortableModel:
         vectors = self.vectors.write(folder, self.absent, self.dense)
         return [*stored, *vectors, *self.calibration.write(folder, self.absent)]
 
+    @property
+    def _alone(self) -> pa.Table:
+        """The rows, before which stored histories have nothing of users whose events they are."""
+        table, nowhere = self.table, np.zeros(self.table.num_rows, np.int64)
+        for history in columns_in(self.version).histories if self.columns.records(EVENTS) else ():
+            for column, name in history.columns.items():
+                table = table.append_column(column, as_lists(history.image(), name, nowhere, nowhere))
+        return table
+
     def _said(self, rows: SomeRows) -> dict[str, Any]:
-        scored = scorer_of(self.version, rows.pull).scored(self.table)
+        scored = scorer_of(self.version, rows.pull).scored(self._alone)._replace(widths=self.widths)
         lines = scored.predictions.T if self.columns.classes is None else [scored.predictions]
         labels = {self._named(label): line for label, line in zip(self.columns.labels, lines, strict=True)}
-        return labels | {f"predicted_{name}": values for name, values in scored.outputs.items()}
+        bounds = {name: values.astype(np.float32) for name, values in zip(self._bounds, scored.bounds, strict=True)}
+        return labels | {f"predicted_{name}": values for name, values in scored.outputs.items()} | bounds
 
     def _named(self, label: str) -> str:
         """Return what a graph calls a prediction: of a label with classes the probabilities of all."""
@@ -207,6 +230,7 @@ def export_portable(
     parity: str,
     replace: bool,
     base: Version | None = None,
+    level: float | None = None,
 ) -> int:
     """Write a version to a folder, as Target does, and return how many keys have rows there.
 
@@ -216,17 +240,20 @@ def export_portable(
         parity: the query of rows to compare; "" for that of the training.
         replace: an export of another model, or of the other kind.
         base: of whose rows only those are written that differ; None for all.
+        level: of the intervals that are answered, too; None: none are.
 
     Raises:
         StatementError: the algorithm runs in another package, the packages that it needs are not installed, or the rows to
-            compare cannot be read.
+            compare cannot be read; see widths_of.
         ModelError: the folder holds something else, a graph cannot be made, or it gives other predictions.
     """
     check_free(target, version.manifest.model, kind, replace)
+    refuse_vertices(version.manifest, f"{FORMAT} {kind} makes a graph of what scores weights")
     check_inside(algorithm_of(version.manifest), version.manifest.algorithm.name, kind)
     what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
+    widths = () if level is None else intervals_of(version, level)
     bases = [] if base is None else images_of(base, half, unheard)
-    model = PortableModel(version, parity_rows(version, engine, parity), bases)
+    model = PortableModel(version, parity_rows(version, engine, parity), bases, widths)
     if not model.packaged:
         needed(kind)
     elif kind == ONNX:
@@ -236,6 +263,7 @@ def export_portable(
         graph, largest = write_graph(model, draft, stored, kind, what)
         write_parity(draft / PARITY, model.table, model.inputs, model.said)
         more: dict[str, Any] = {"kind": kind, "graph": graph, "largest_difference": largest, "difference_by_fp16": model.lost}
+        more["intervals"] = None if level is None else described_intervals(version, level, widths)
         more["base"] = None if base is None else {"version": base.number, "training": training_of(base).hex()}
         write_description(model, draft, stored, more)
         (draft / READY).touch()
@@ -253,7 +281,7 @@ def write_graph(model: PortableModel, folder: Path, stored: list[StoredRows], ki
         (folder / kept.file).write_bytes(kept.content)
         return kept.file, None
     rows = stored if kind == ONNX else None
-    made = assemble(model.core(), model.interface, model.scales, model.outputs, rows, model.absent, what)
+    made = assemble(model.core(), model.interface, model.scales, model.results, rows, model.absent, what)
     (folder / GRAPHS[kind]).write_bytes(made.SerializeToString())
     inputs = model.inputs if kind == ONNX else model.row_inputs(folder, stored)
     return GRAPHS[kind], check(GRAPHS[kind], said_by(folder / GRAPHS[kind], inputs), model.said)
@@ -261,7 +289,7 @@ def write_graph(model: PortableModel, folder: Path, stored: list[StoredRows], ki
 
 def write_description(model: PortableModel, folder: Path, stored: list[StoredRows], more: Mapping[str, Any]) -> None:
     """Write model.json."""
-    arguments = model.version, model.algorithm, model.interface, model.scales, model.constants, model.absent, model.outputs
+    arguments = model.version, model.algorithm, model.interface, model.scales, model.constants, model.absent, model.results.all
     files = [more["graph"], PARITY, *(one.file for one in stored)]
     values = {
         **described(*arguments), **more, "calibration": model.calibration.described,

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...algorithms.augments.pairs import SHORT
+from ...algorithms.blocks.events import EVENTS
 from ..images.layout import PAGE, PLACES, RowsLayout
 from ..input.scaling import LIMIT, Scales, deviation
 from .core import OPSET, Core
-from .interface import BAG, SCALAR, VECTOR, BlockInputs, GraphInput, Interface
+from .graph_builder import GraphBuilder
+from .interface import BAG, OF_EVENTS, SCALAR, VECTOR, BlockInputs, GraphInput, Interface
+from .results import Results, finish
 
 if TYPE_CHECKING:
     import onnx
@@ -28,64 +31,11 @@ class StoredRows(NamedTuple):
     layout: RowsLayout
 
 
-class GraphBuilder:
-    """Nodes and constants of a graph, added one by one."""
-
-    def __init__(self) -> None:
-        from onnx import helper, numpy_helper
-
-        self._helper, self._numpy = helper, numpy_helper
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-
-    def add(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        """Add a node with one output, and return that.
-
-        Args:
-            output: its name, where it is known to others.
-        """
-        name = output or f"xpsql/{len(self.nodes)}"
-        self.nodes.append(self._helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
-
-    def constant(self, values: Any, dtype: Any = np.int64) -> str:
-        """Add a constant, unless it is there, and return its name."""
-        array = np.asarray(values, dtype)
-        key = (array.dtype.str, array.shape, array.tobytes())
-        if key not in self._known:
-            self._known[key] = f"xpsql/constant_{len(self._known)}"
-            self.constants.append(self._numpy.from_array(array, self._known[key]))
-        return self._known[key]
-
-    def mapped(self, name: str, file: str, kind: np.dtype[Any], shape: tuple[int, ...], at: int) -> str:
-        """Add a constant whose values are a part of a file beside the graph."""
-        from onnx import TensorProto
-
-        tensor = TensorProto(name=name, dims=shape, data_type=self._helper.np_dtype_to_tensor_dtype(kind))
-        tensor.data_location = TensorProto.EXTERNAL
-        size = int(np.prod(shape)) * kind.itemsize
-        for key, value in (("location", file), ("offset", str(at)), ("length", str(size))):
-            tensor.external_data.add(key=key, value=value)
-        self.constants.append(tensor)
-        return name
-
-    def cast(self, value: str, kind: str) -> str:
-        """Add a cast to a type of TensorProto."""
-        from onnx import TensorProto
-
-        return self.add("Cast", value, to=getattr(TensorProto, kind))
-
-    def flat(self, value: str) -> str:
-        """Return all values of an array in a row."""
-        return self.add("Reshape", value, self.constant([-1]))
-
-
 def assemble(
     core: Core,
     interface: Interface,
     scales: Scales,
-    outputs: Sequence[tuple[str, int]],
+    results: Results,
     rows: Sequence[StoredRows] | None,
     absent: int,
     what: str,
@@ -93,7 +43,6 @@ def assemble(
     """Return the graph of a version.
 
     Args:
-        outputs: the names of predictions and other outputs, and the elements of each that is a vector, 0 of others.
         rows: the files in which the graph finds the rows of keys; None: it takes rows.
         absent: the key of what is not there.
         what: is exported, in words for messages.
@@ -111,14 +60,14 @@ def assemble(
     for name, value in inputs.items():
         build.add("Identity", value, output=f"core/{name}")
     before = len(build.nodes)
-    finish(build, 0 if interface.columns.classes is not None else len(interface.columns.labels), scales, outputs)
+    finish(build, results, scales)
     graph = helper.make_graph(
         [*build.nodes[:before], *inner.graph.node, *build.nodes[before:]],
         PRODUCER,
         declared(interface, width if rows is None else 0),
         [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size] if size else ["batch"])
-            for name, size in outputs
+            for name, size in results.all
         ],
         [*build.constants, *inner.graph.initializer],
     )
@@ -148,6 +97,9 @@ def declared(interface: Interface, width: int) -> list[Any]:
     for number in interface.numbers:
         add(number.name, TensorProto.FLOAT, *([number.size] if number.kind == VECTOR else []))
     for other in interface.others:
+        if other.kind in OF_EVENTS:
+            found.append(helper.make_tensor_value_info(other.name, TensorProto.INT64, ["batch"]))
+            continue
         add(other.name, TensorProto.FLOAT, other.axis, *([other.size] if other.size else []))
     return found
 
@@ -180,10 +132,43 @@ def block_inputs(build: GraphBuilder, interface: Interface) -> dict[str, str]:
     """Add the arrays of blocks whose values have no rows."""
     found = dict[str, str]()
     for own in interface.blocks:
-        if not own.block.rows:
+        if own.block is EVENTS:
+            user, moment = (one.name for kind in OF_EVENTS for one in own.inputs if one.kind == kind)
+            found |= {own.named(name): value for name, value in event_arrays(build, user, moment).items()}
+        elif not own.block.rows:
             (one,) = own.inputs
             found |= {own.named(name): value for name, value in own.block.graph(build, one.name).items()}
     return found
+
+
+def event_arrays(build: GraphBuilder, user: str, moment: str) -> dict[str, str]:
+    """Add the arrays of events, of rows user by user, each user's in order of time: int32[batch] each; see Core."""
+    last, none, seconds = build.constant(np.iinfo(np.int64).max), build.constant(-1), build.constant(1_000_000)
+
+    def beside(value: str) -> tuple[str, str]:
+        return build.add("Unsqueeze", value, build.constant([1])), build.add("Unsqueeze", value, build.constant([0]))
+
+    def reduced(kind: str, condition: str, values: str, rest: str) -> str:
+        return build.add(kind, build.add("Where", condition, values, rest), build.constant([1]), keepdims=0)
+
+    def small(value: str) -> str:
+        return build.cast(build.add("Min", value, build.constant(np.iinfo(np.int32).max)), "INT32")
+
+    (one, other), (own, theirs) = beside(user), beside(moment)
+    same = build.add("Equal", one, other)
+    earlier, later = (build.add("And", same, build.add(kind, theirs, own)) for kind in ("Less", "Greater"))
+    size = build.add("Squeeze", build.add("Shape", user))
+    _, place = beside(build.add("Range", build.constant(0), size, build.constant(1)))
+    began, following = reduced("ReduceMin", same, theirs, last), reduced("ReduceMin", later, theirs, last)
+    until = build.add("Where", build.add("Equal", following, last), moment, following)
+    found = {
+        "window": reduced("ReduceMin", same, place, last),
+        "moment": reduced("ReduceSum", earlier, build.constant(1), build.constant(0)),
+        "seconds": build.add("Div", build.add("Sub", moment, began), seconds),
+        "until": build.add("Div", build.add("Sub", until, began), seconds),
+        "before": reduced("ReduceMax", earlier, place, none),
+    }
+    return {name: small(value) for name, value in found.items()}
 
 
 def unknown(build: GraphBuilder, value: str) -> str:
@@ -330,21 +315,3 @@ def lookup(build: GraphBuilder, stored: StoredRows, keys: str, number: int) -> s
     row = build.add("Add", build.add("Mul", bucket, four), build.add("Mod", place, four))
     found = build.add("Gather", rows, build.add("Where", known, row, build.constant(layout.places)))
     return build.cast(found, "FLOAT") if layout.half else found
-
-
-def finish(build: GraphBuilder, labels: int, scales: Scales, outputs: Sequence[tuple[str, int]]) -> None:
-    """Add what makes the graph's outputs of the core's.
-
-    Args:
-        labels: how many are numbers, side by side in the first of the core's outputs.
-    """
-    said = 0
-    if labels:
-        predictions, said = "core/said_0", 1
-        if len(scales.labels.count):
-            value = build.add("Mul", build.cast(predictions, "DOUBLE"), build.constant(deviation(scales.labels), np.float64))
-            predictions = build.cast(build.add("Add", value, build.constant(scales.labels.mean, np.float64)), "FLOAT")
-        for label, (name, _) in enumerate(outputs[:labels]):
-            build.add("Gather", predictions, build.constant(label), output=name, axis=1)
-    for number, (name, _) in enumerate(outputs[labels:], said):
-        build.add("Identity", f"core/said_{number}", output=name)

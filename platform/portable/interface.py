@@ -10,8 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...algorithms.augments.pairs import Pairs, pair_keys, pairs_of
+from ...algorithms.augments.past_fields import PastFields
 from ...algorithms.base import Algorithm
 from ...algorithms.blocks.base import SlotBlock
+from ...algorithms.blocks.events import EVENTS, MOMENT, USER
 from ...algorithms.chunk import Chunk
 from ..errors import ModelError
 from ..input.columns import Columns
@@ -23,6 +25,7 @@ from ..ps.messages import Keys
 SCALAR, BAG = "key", "keys"
 OUTPUTS = "outputs"  # a column of rows: what the network over vectors with ids makes of them
 CONTINUOUS, VECTOR = "number", "vector"
+OF_EVENTS = USER, MOMENT
 INSIDE = ("xpsql/", "core/")  # what names within graphs begin with
 
 Arrays = dict[str, NDArray[Any]]
@@ -86,9 +89,10 @@ class Interface:
                 "The model makes pairs of items in addition to its slots, which exports for other programs do not have. "
                 "Serve it by xpsql serve, or export its weights, FORMAT parquet."
             )
-        if len(changing) > 1 or not all(isinstance(augment, Pairs) for augment in changing):
+        if len(changing) > 1 or not all(isinstance(augment, Pairs | PastFields) for augment in changing):
             raise ModelError(
-                "The algorithm changes rows before it scores them, which exports for other programs do not support."
+                "The algorithm changes rows before it scores them, which exports for other programs do not support. "
+                "Serve it by xpsql serve, or export its weights, FORMAT parquet."
             )
         self.pairs = next(iter(pairs_of(algorithm.learns)), None)
         self.columns = columns
@@ -155,8 +159,11 @@ class Interface:
             found[slot.name] = padded(keys[bag.codes], bag.offsets, absent)
             if slot.name in self.weighted:
                 found[f"{slot.name}.weight"] = padded(bag.weights, bag.offsets, 0)
+        for events in chunk.block(EVENTS):
+            by_kind = {USER: events.users.view(np.int64), MOMENT: events.times}
+            found |= {one.name: by_kind[one.kind] for one in self.others if one.kind in by_kind}
         for block, records in self.columns.blocks:
-            for record, own in zip(records, chunk.block(block), strict=True):
+            for record, own in zip(records, chunk.block(block), strict=True) if block is not EVENTS else ():
                 for (slot, _), (values, offsets) in zip(record, own.cells(), strict=True):
                     rest = (keys[values], absent) if block.rows else (values, np.nan)
                     found[slot.name] = padded(rest[0], offsets, rest[1])
@@ -179,7 +186,9 @@ class Interface:
 
 
 def graph_input(block: SlotBlock[Any, Any, Any], number: int, slot: Slot) -> GraphInput:
-    """Return the input of a slot of a block."""
+    """Return the input of a slot of a block: of events a number that tells users apart, and microseconds since 1970."""
+    if block is EVENTS:
+        return GraphInput(slot.name, slot.role)
     return GraphInput(slot.name, block.words, slot.dim, f"length_{number}" if block.aligned else f"{slot.name}.length")
 
 

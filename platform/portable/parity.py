@@ -12,7 +12,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..engines.base import Engine
+from ..engines.staging import starts_of
 from ..errors import ModelError, StatementError, Subject, XpsqlError
+from ..input.columns import columns_from
+from ..input.kinds.events import USER
 from ..scoring.rows import rows_of
 
 if TYPE_CHECKING:
@@ -44,7 +47,17 @@ def parity_rows(version: Version, engine: Engine, query: str) -> pa.Table:
         raise StatementError(
             f"{subject}: the query has no rows, whose predictions could be compared. {advice}", subject=subject
         )
-    return table.select(list(rows.inputs.values())).rename_columns(list(rows.inputs))
+    table = table.select(list(rows.inputs.values())).rename_columns(list(rows.inputs))
+    return table if rows.user is None else first_windows(version, table)
+
+
+def first_windows(version: Version, table: pa.Table) -> pa.Table:
+    """Return rows of users side by side, of each as many as a graph reads together."""
+    columns = columns_from(version.manifest)
+    users = next(slot for slot in columns.slots if slot.role == USER.role)
+    starts = starts_of(table.column(users.column))
+    within = np.arange(len(table)) - np.repeat(starts, np.diff(np.append(starts, len(table))))
+    return table.filter(pa.array(within < users.length))
 
 
 def write_parity(

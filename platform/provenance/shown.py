@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...warehouse.entries import SourceEntry
     from ...warehouse.version import Version
 
-PROCESSOR, BUILDS = ("cpu", "xla_flags"), ("native", "lookups")
+PROCESSOR, BUILDS = ("cpu", "lanes", "xla_flags"), ("native", "lookups")
 
 
 class MadeFrom(NamedTuple):

@@ -13,6 +13,8 @@ import hashlib
 import hmac
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,7 +34,10 @@ PREHASHED, PLAIN = b"ED", b"Ed"
 """Algorithms of minisign: Ed25519 of a BLAKE2b-512, and of keys."""
 KEY_BYTES, SIGNATURE_BYTES, ID_BYTES = 32, 64, 8
 UNTRUSTED, TRUSTED = "untrusted comment: ", "trusted comment: "
-BLOCK = 1 << 20
+
+
+Refuse = Callable[[str], ModelError]
+"""Returns the error of what must not be trusted, from why."""
 
 
 class PublicKey(NamedTuple):
@@ -53,23 +58,25 @@ def sign(version: Version, key: Path) -> str:
         ModelError: a file of the version is damaged, or its folder is not writable.
     """
     private = private_key(key)
-    raw = private.public_key().public_bytes_raw()
-    identity = key_id(raw)
     text = json.dumps({"format": FORMAT, **contents(version)}, indent=1, sort_keys=True) + "\n"
-    signature = private.sign(hashlib.blake2b(text.encode()).digest())
-    manifest = version.manifest
-    comment = f"timestamp:{int(time.time())}\tfile:{SIGNED}\tmodel:{manifest.model} v{version.number}"
-    whole = private.sign(signature + comment.encode())
-    lines = (
-        f"{UNTRUSTED}signature of {manifest.model} v{version.number}",
-        encoded(PREHASHED + identity + signature),
-        TRUSTED + comment,
-        encoded(whole),
-    )
+    name = f"{version.manifest.model} v{version.number}"
+    lines = signature_of(private, text.encode(), f"file:{SIGNED}\tmodel:{name}", name)
     with storing(version.folder):
         replace_text(version.folder / SIGNED, text)
-        replace_text(version.folder / SIGNATURE, "\n".join(lines) + "\n")
+        replace_text(version.folder / SIGNATURE, lines)
+    raw = private.public_key().public_bytes_raw()
+    identity = key_id(raw)
     return f"{UNTRUSTED}minisign public key {identity[::-1].hex().upper()}\n{encoded(PLAIN + identity + raw)}\n"
+
+
+def signature_of(private: Ed25519PrivateKey, text: bytes, comment: str, name: str) -> str:
+    """Return the signature of a text, as a file of minisign; its trusted comment begins with the time."""
+    signature = private.sign(hashlib.blake2b(text).digest())
+    comment = f"timestamp:{int(time.time())}\t{comment}"
+    whole = private.sign(signature + comment.encode())
+    head = PREHASHED + key_id(private.public_key().public_bytes_raw())
+    lines = (f"{UNTRUSTED}signature of {name}", encoded(head + signature), TRUSTED + comment, encoded(whole))
+    return "\n".join(lines) + "\n"
 
 
 def verify(version: Version, key: Path) -> str:
@@ -89,7 +96,7 @@ def verify(version: Version, key: Path) -> str:
         raise refused(version, "it has no signature") from error
     except (OSError, UnicodeDecodeError) as error:
         raise refused(version, f"its signature cannot be read ({error})") from error
-    comment = checked(version, public, text, lines)
+    comment = checked(partial(refused, version), public, text, lines)
     said, found = values_of(version, text), contents(version)
     if said != {"format": FORMAT, **found}:
         changed = (
@@ -100,25 +107,25 @@ def verify(version: Version, key: Path) -> str:
     return comment
 
 
-def checked(version: Version, public: PublicKey, text: bytes, lines: list[str]) -> str:
+def checked(refuse: Refuse, public: PublicKey, text: bytes, lines: list[str]) -> str:
     """Return the trusted comment of a signature of a text."""
     from cryptography.exceptions import InvalidSignature
 
     if len(lines) != 4 or not lines[0].startswith(UNTRUSTED) or not lines[2].startswith(TRUSTED):
-        raise refused(version, "its signature is not a minisign file")
-    signed, whole = decoded(version, lines[1]), decoded(version, lines[3])
+        raise refuse("its signature is not a minisign file")
+    signed, whole = decoded(refuse, lines[1]), decoded(refuse, lines[3])
     head = len(PREHASHED) + ID_BYTES
     if len(signed) != head + SIGNATURE_BYTES or len(whole) != SIGNATURE_BYTES or signed[:2] not in (PREHASHED, PLAIN):
-        raise refused(version, "its signature is not a minisign file")
+        raise refuse("its signature is not a minisign file")
     if not hmac.compare_digest(signed[2:head], public.identity):
-        raise refused(version, "it was signed by another key")
+        raise refuse("it was signed by another key")
     comment = lines[2].removeprefix(TRUSTED)
     message = hashlib.blake2b(text).digest() if signed[:2] == PREHASHED else text
     try:
         public.key.verify(signed[head:], message)
         public.key.verify(whole, signed[head:] + comment.encode())
     except InvalidSignature as error:
-        raise refused(version, "its signature does not fit") from error
+        raise refuse("its signature does not fit") from error
     return comment
 
 
@@ -208,8 +215,8 @@ def encoded(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def decoded(version: Version, line: str) -> bytes:
+def decoded(refuse: Refuse, line: str) -> bytes:
     try:
         return base64.b64decode(line, validate=True)
     except (ValueError, binascii.Error) as error:
-        raise refused(version, "its signature is not a minisign file") from error
+        raise refuse("its signature is not a minisign file") from error

@@ -17,7 +17,7 @@ from ..input.columns import Columns
 from ..input.operator_inputs import offered_of
 from ..input.scaling import Scales, deviation, scale
 from ..ps.messages import Keys, Pulled
-from ..training.online.step import inputs_of
+from ..training.online.step import chosen, inputs_of
 from ..training.packaged.matrix import TABLE, column_names, matrix_of, starts_of
 from .integrated_gradients import slope_step
 
@@ -94,6 +94,7 @@ def by_gradients(algorithm: Algorithm, columns: Columns, pull: Callable[[Keys, i
 
     def attribute(batch: Batch) -> Attributed:
         pulled, examples = pull(batch.keys, batch.size), batch.examples
+        batch = chosen(algorithm, batch, pulled)
         inputs = inputs_of(batch, scale(batch.dense, scales.slots, len(batch.weight)), None)
         offered, parameters = offered_of(batch, pulled.offered), {**pulled.weights, **pulled.dense}
         at = functools.partial(step, parameters, inputs, offered)

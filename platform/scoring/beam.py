@@ -13,7 +13,7 @@ from ..input.vocabulary import keys_of
 from ..training.online.planting import tree_of
 from ..trees.descent import Descent
 from .by_algorithm import AlgorithmScorer
-from .scorer import beside
+from .rows import beside
 from .top_k import Best, ExcludedItems
 
 if TYPE_CHECKING:

@@ -13,18 +13,23 @@ from numpy.typing import NDArray
 
 from ...algorithms.base import Algorithm, Inputs, Parameters
 from ...algorithms.derived_slots import VECTORS
+from ...algorithms.graphs import graph, limbs
 from ...algorithms.learner import Predict
+from ...algorithms.vertex_program import PairProgram, VertexProgram
 from ...warehouse.package import read_package
+from ..errors import StatementError
 from ..forks import FORKS
 from ..input.batches import Batch
 from ..input.encoder import Encoder
 from ..input.operator_inputs import offered_of
 from ..input.runs.finding import of_one_request
+from ..input.runs.one_user import UserSlots
 from ..input.scaling import scale
 from ..ps.messages import Keys
 from ..training.compiled import prepare_jax
+from ..training.online.kept_past import KeptPast
 from ..training.online.outputs import Said
-from ..training.online.step import inputs_of, score_step
+from ..training.online.step import chosen, inputs_of, score_step
 from ..training.packaged.matrix import TABLE, column_names, matrix_of
 from ..training.recipe import algorithm_of, scores_augmented
 from .scorer import Padding, Pull, Scorer, Shape
@@ -45,30 +50,42 @@ class AlgorithmScorer(Scorer):
         plain: a batch is the values of slots, and no more that an augment or a package makes of them.
         logarithmic: numbers are taken on a logarithmic scale.
         probabilities: predictions are some, of labels of 0 and 1.
-        shares: as Padding has it, where the algorithm can and there are histories.
+        shares: as Padding has it, where the algorithm can and there are histories, or a tower of the user.
     """
 
     def __init__(self, version: Version, pull: Pull, sizes: Padding | None) -> None:
         prepare_jax()
         super().__init__(version, pull, sizes)
         algorithm, columns = algorithm_of(version.manifest), self._columns
-        learner = algorithm.learns.learner
+        learner, program = algorithm.learns.learner, algorithm.program
+        self._algorithm = algorithm
         self._encoder = Encoder(columns, algorithm, version.manifest.seed, compact=sizes is None)
+        self._user = UserSlots.of(algorithm.traits.user, columns.layout, columns.intercept)
         self.shares = (
-            sizes is not None and sizes.shares and algorithm.traits.compact and any(block.once for block, _ in columns.blocks)
+            sizes is not None
+            and sizes.shares
+            and algorithm.traits.compact
+            and (self._user is not None or any(block.once for block, _ in columns.blocks))
+            and not columns.searched
         )
-        self.compiles, self.logarithmic = learner is None, algorithm.traits.logarithmic
+        states = algorithm.traits.states if sizes is not None and sizes.shares else None
+        self._past = None if states is None else KeptPast(states)
+        self.compiles, self.logarithmic = learner is None and program is None, algorithm.traits.logarithmic
         self.probabilities = algorithm.classifier
         more = scores_augmented(algorithm) or columns.offered or columns.sides or algorithm.tree is not None
         self.plain = self.compiles and not more
         if learner is not None:
             self._score = self._by_package(learner.load(read_package(version.stored("package")[0])))
+        elif program is not None:
+            self._score = self._by_vertex(version, program)
         else:
             self._score = self._by_rows(algorithm)
 
     def _chunk(self, table: pa.Table) -> Chunk:
         chunk = self._encoder.compacted(self._encoder.scored(table))
-        return of_one_request(chunk) if self.shares else chunk
+        if not self.shares:
+            return chunk
+        return of_one_request(chunk) if self._user is None else of_one_request(chunk, self._user.lines, self._user.bags)
 
     def unchanged(self, table: pa.Table) -> Chunk:
         """Encode rows without what augments make of them; see `predict`."""
@@ -76,6 +93,8 @@ class AlgorithmScorer(Scorer):
 
     def _say(self, batch: Batch) -> Said:
         FORKS.check_jax()
+        if self.shares and self._user is not None and (batch.group is not None or not batch.blocks):
+            batch = self._user.held_once(batch)
         return self._score(batch)
 
     def computed(self, table: pa.Table, compute: Callable[[Parameters, Inputs], Any]) -> Iterator[tuple[Any, Any, int]]:
@@ -88,6 +107,7 @@ class AlgorithmScorer(Scorer):
         FORKS.check_jax()
         for batch in self.encoded(table) if table.num_rows else ():
             pulled = self._pull(batch.keys, batch.size)
+            batch = chosen(self._algorithm, batch, pulled)
             inputs = inputs_of(batch, scale(batch.dense, self.scales.slots, len(batch.weight)), None)
             parameters: dict[str, Any] = {**pulled.weights, **pulled.dense}
             yield compiled(compute)(parameters, inputs), pulled.dense, batch.examples
@@ -115,6 +135,20 @@ class AlgorithmScorer(Scorer):
 
         return say
 
+    def _by_vertex(self, version: Version, program: VertexProgram | PairProgram) -> Callable[[Batch], Said]:
+        if isinstance(program, PairProgram):
+            raise StatementError(
+                f"{version.manifest.algorithm.name} scores pairs of vertices, of which ML.RELATED has a list: SELECT * FROM "
+                f"ML.RELATED(MODEL {version.manifest.model}, (SELECT DISTINCT item AS {limbs.NODE} FROM t))."
+            )
+
+        def say(batch: Batch) -> Said:
+            rows = self._pull(batch.keys, batch.size).weights[limbs.TABLE]
+            values = graph.shown(*limbs.of_row(rows[batch.scalar[0, : batch.examples]]), program.kind)
+            return Said(np.empty((batch.examples, 0), np.float32), {program.value: values})
+
+        return say
+
     def _by_rows(self, algorithm: Algorithm) -> Callable[[Batch], Said]:
         step, labelled = score_step(algorithm), bool(self._columns.labels)
         dim = next((table.dim for table in algorithm.tables if table.name == VECTORS), 0)
@@ -123,7 +157,8 @@ class AlgorithmScorer(Scorer):
         def say(batch: Batch) -> Said:
             dense, examples = scale(batch.dense, self.scales.slots, len(batch.weight)), batch.examples
             pulled = self._pull(batch.keys, batch.size)
-            parameters = {**pulled.weights, **pulled.dense}
+            batch, parameters = chosen(algorithm, batch, pulled), {**pulled.weights, **pulled.dense}
+            batch = batch if self._past is None else self._past.shortened(batch, parameters)
             made = [side.of(rows, batch.size, pulled.dense) for side, rows in zip(sides, batch.sides, strict=True)]
             said = step(parameters, inputs_of(batch, dense, None, made), offered_of(batch, pulled.offered))
             outputs = {name: np.asarray(said.outputs[name])[:examples] for name in algorithm.outputs}  # in this order

@@ -11,9 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...warehouse.version import Version
-from ..engines.base import Engine, Staged, staged
+from ..engines.base import Engine, Staged
+from ..engines.staging import staged
 from ..errors import DataError
-from ..input.columns import Classes, columns_from
+from ..input.columns import Classes, columns_in
 from ..input.encode import class_numbers, groups_of, require_known
 from ..input.numbers import floats, shown
 from ..input.roles import GROUP, LABEL
@@ -69,7 +70,7 @@ class Evaluation:
         self._version, self._engine = version, engine
         found = rows_of(version, engine, query)
         self._query, self._found, self._inputs = found.query, found.found, found.inputs
-        self._columns = columns = columns_from(version.manifest)
+        self._columns = columns = columns_in(version)
         there = {name.lower() for name in found.schema.names}
         wanted = [label for label in columns.labels if label.lower() in there]
         self._label = matched(columns, found.schema, tuple(wanted) or columns.labels[:1])

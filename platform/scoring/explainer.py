@@ -12,13 +12,14 @@ import pyarrow as pa
 from ...algorithms.calibration import log_odds, sigmoid
 from ...warehouse.entries import Split
 from ..input.batches import Batch, Ladders
-from ..input.columns import columns_from
+from ..input.columns import columns_in
 from ..ps.compiled.ladder import Ladder
 from ..ps.messages import Keys, Pulled
 from ..training.profiles.calibrators import Calibrators
 from ..training.recipe import algorithm_of
 from .attributions import Attribute, Attributed, MeanScores, attribution
-from .scorer import Padding, Request, Scored, write_rows
+from .rows import write_rows
+from .scorer import Padding, Request, Scored
 from .scorer_cache import scorer_of
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Explainer:
         self._reference = reference
         shared = Ladders(Ladder(), Ladder())
         self._scorer = scorer_of(version, pull, Padding(BATCH_SIZES, lambda batch: shared))
-        columns = columns_from(version.manifest)
+        columns = columns_in(version)
         self._labels, self._slots, self._top = columns.labels, pa.array(columns.layout.slots, pa.string()), top
         if self._scorer.calibrators is not None:
             self._slots = pa.concat_arrays([self._slots, pa.array([CALIBRATION])])
@@ -73,7 +74,7 @@ class Explainer:
                 found = [self._attribute(batch) for batch in encoded]
                 yield *self._explained(self._scorer.said(rows, encoded), found), rows.num_rows
 
-        return write_rows(pieces(), request, path)
+        return write_rows(pieces(), request.schema, request.carried, path)
 
     def mean(self, rows: Iterable[pa.Table]) -> tuple[MeanScores | None, int]:
         """Return the means of some rows, None of none, and how many they are.

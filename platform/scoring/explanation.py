@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..cores import cores
-from ..engines.base import Engine, staged
+from ..engines.base import Engine
+from ..engines.staging import staged
 from ..errors import DataError, StatementError
 from ..input.splits import chunk_rows
 from ..training.compiled import share_work

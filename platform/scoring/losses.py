@@ -6,7 +6,7 @@ import numpy as np
 
 from ...algorithms.base import Algorithm
 from ..input.batches import Ladders
-from ..input.columns import columns_from
+from ..input.columns import columns_in
 from ..input.encoder import Encoder
 from ..input.positives import Taking
 from ..input.scaling import moments_in, scale
@@ -16,7 +16,7 @@ from ..ps.messages import BatchId
 from ..training.clauses.label import LABEL
 from ..training.metrics.metrics import Metrics, Targets
 from ..training.online.planting import tree_of
-from ..training.online.step import inputs_of, loss_step
+from ..training.online.step import chosen, inputs_of, loss_step
 from .scorer import BATCH_SIZES, Request
 from .weights import Weights
 
@@ -33,7 +33,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
     }:
         scan = Taking(label, None).rows(scan)
     step, ladders = loss_step(algorithm), Ladders(Ladder(), Ladder())
-    columns = columns_from(version.manifest)
+    columns = columns_in(version)
     tree = None if algorithm.tree is None else tree_of(version)
     encoder = Encoder(columns, algorithm, version.manifest.seed, False, tree)
     weights, moments = Weights(version, 0, 1), moments_in(version.manifest, columns)
@@ -44,6 +44,7 @@ def losses_of(request: Request, algorithm: Algorithm) -> Metrics:
             chunk = encoder.unlabelled(table.rename_columns(list(request.inputs)))
             for batch in encoder.batches(chunk, size, which, ladders, 0):
                 pulled, dense = weights.pull(batch.keys, batch.size), scale(batch.dense, moments, len(batch.weight))
+                batch = chosen(algorithm, batch, pulled)
                 found = step({**pulled.weights, **pulled.dense}, inputs_of(batch, dense, None))
                 values = np.asarray(found)[: batch.examples]
                 metrics.add(np.zeros(batch.examples, np.float32), values if values.shape[1] > 1 else values[:, 0])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import DataError, StatementError
-from ..input.columns import Columns, columns_from
+from ..input.columns import Columns, columns_in
 from ..input.splits import chunk_rows
 from ..training.metrics.labels import Values
 from ..training.metrics.metrics import LabelMetrics, Targets
@@ -70,7 +70,7 @@ class Permutation:
     def __init__(self, version: Version, engine: Engine, query: str) -> None:
         self._version = version
         self._evaluation = Evaluation(version, engine, query, None)
-        self._columns = columns_from(version.manifest)
+        self._columns = columns_in(version)
         several = [("label", pa.string())] if len(self._columns.labels) > 1 else []
         self.schema = pa.schema(
             [*several, ("slot", pa.string()), ("loss_increase", pa.float64()), ("auc_decrease", pa.float64())]

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..cores import cores
-from ..engines.base import Engine, Scan, Staged, staged
+from ..engines.base import Engine, Scan, Staged
+from ..engines.staging import staged, whole_users
 from ..engines.tasks import Tasks
 from ..errors import StatementError
 from ..input.columns import columns_from
+from ..input.splits import CHUNK_ROWS
 from ..training.compiled import share_work
 from ..training.profiles.intervals import Width, widths_of
 from .rows import rows_of
@@ -52,6 +54,7 @@ class Prediction:
         self._version, self._engine = version, engine
         rows = rows_of(version, engine, query)
         self._query, self._found, self._inputs, self._own = rows.query, rows.found, rows.inputs, rows.schema.names
+        self._user = rows.user
         self._widths = () if level is None else intervals_of(version, level)
         self._added = [*predictions_of(version), *bounds_of(version, self._widths)]
         check_new(self._added, self._own)
@@ -65,9 +68,9 @@ class Prediction:
             folder: empty; the files go here. With an engine of tasks, all machines share it.
 
         Returns:
-            A few rows as a table, more as files; in the order of the input's rows.
+            A few rows as a table, more as files; in the order of the input's rows, of users' events user by user.
         """
-        if isinstance(self._found, Staged) and self._engine.tasks is None:
+        if self._user is not None or (isinstance(self._found, Staged) and self._engine.tasks is None):
             return self._stream(columns, folder / "predictions.parquet", reporter)
         scan = staged(self._engine, self._query, self._found, folder / "input")
         carried = [name for name in self._own if columns is None or name.lower() in columns]
@@ -96,8 +99,8 @@ class Prediction:
         with ExitStack() as stack:
             stack.callback(reporter.finish, "")
             writer: pq.ParquetWriter | None = None
-            for batch in self._engine.reader(self._query):
-                rows = pa.Table.from_batches([batch])
+            read = (pa.Table.from_batches([batch]) for batch in self._engine.reader(self._query))
+            for rows in read if self._user is None else whole_users(read, self._user, CHUNK_ROWS):
                 said = scorer.scored(rows.select(list(self._inputs.values())).rename_columns(names))
                 said = said._replace(widths=self._widths)
                 kept.append(pa.Table.from_arrays([*rows.select(carried).columns, *said.columns], schema=schema))

@@ -15,7 +15,9 @@ from ...algorithms.chunk import ABSENT, Chunk
 from ..cores import cores
 from ..engines.base import Engine
 from ..errors import StatementError
-from ..input.columns import columns_from
+from ..input.columns import columns_in
+from ..input.kinds.events import USER
+from ..input.runs.event_order import column_of
 from ..reserved import INTERCEPT_NUMBER
 from ..training.clauses.transform import TRANSFORM
 from ..training.compiled import share_work
@@ -23,7 +25,9 @@ from ..training.recipe import algorithm_of
 from .beam import Beam
 from .by_algorithm import AlgorithmScorer
 from .catalogue import check_sides, divided, had_columns, places_of
-from .scorer import Scorer, beside
+from .next_items import NextItems, UserEvents, excluded_events, of_items, shown_of
+from .rows import beside
+from .scorer import Scorer
 from .scorer_cache import scorer_of
 from .top_k import Best, ExcludedItems, Places, Scores, best
 from .weights import Weights, stored
@@ -62,7 +66,12 @@ class Ranking:
         rows: the columns of the query that may describe its rows.
         schema: its columns.
         items: see catalogue_of.
-        exclude: the array column of items that a row has already; None: the histories of the model.
+        exclude: the array column of items that a row has already; None: the histories of the model. Of users' events the
+            column of the item.
+        takes: the newest event of a user took what is to be found, where the model reads users' events.
+
+    Attributes:
+        shown: the columns of the query that ranked rows have.
 
     Raises:
         StatementError: the query cannot run, a column of the model is missing, is in both or has another kind, or EXCLUDE
@@ -78,21 +87,35 @@ class Ranking:
         rows: pa.Schema,
         items: pa.Table,
         exclude: str | None,
+        takes: bool = False,
     ) -> None:
+        self.shown = schema
         self._version, self._engine, self._query, self._items = version, engine, query, items
-        columns, self._algorithm = columns_from(version.manifest), algorithm_of(version.manifest)
+        columns, self._algorithm = columns_in(version), algorithm_of(version.manifest)
         match, tree = self._algorithm.match, self._algorithm.tree
         if columns.classes is not None or (not columns.labels and match is None and tree is None):
             has = "one for each class" if columns.classes is not None else "none"
             raise StatementError(
                 f"Items are ranked by their scores, and {version.manifest.algorithm.name} has {has}. Use a model with labels "
-                "of 0 and 1, such as xsvd or slrm, or one of two_tower or tdm."
+                "of 0 and 1, such as xsvd or slrm, or one of two_tower, tdm, or sequence without LABEL."
             )
         if (transform := TRANSFORM.kept(version.manifest)) is not None and transform.items:
             raise StatementError(
                 f"Items are ranked by features as they are, and {version.manifest.model} computes some in TRANSFORM. Compute "
                 "them in the queries of TRAIN and of this call."
             )
+        self._events: UserEvents | None = None
+        if column_of(columns, USER.role) is not None:
+            if match is None:
+                raise StatementError(
+                    f"{version.manifest.model} predicts {columns.labels[0]} of events, and finds no items. Score candidates as "
+                    "rows of ML.PREDICT, or train sequence without LABEL."
+                )
+            self.shown = schema if takes else shown_of(columns, match, schema, items.schema)
+            self._events = UserEvents(columns, match, engine, query, schema, self.shown, takes)
+            self._theirs = of_items(columns, match, items.schema)
+            self._had = excluded_events(exclude, items.schema.field(0))
+            return
         self._own, self._theirs = divided(columns, rows, items.schema)
         if match is not None:
             check_sides(columns, match.query_slots, match.item_slots, self._own, self._theirs)
@@ -110,9 +133,12 @@ class Ranking:
         share_work(cores())
         scorer = scorer_of(self._version, Weights(self._version, 0, 1).pull)
         items = self._items.select(list(self._theirs.values())).rename_columns(list(self._theirs))
-        matching, done = matching_of(self._version, scorer, self._algorithm, items, reporter.note), 0
         reporter.start(f"{name} with {self._version.manifest.model} v{self._version.number}", None)
         try:
+            if self._events is not None:
+                yield from self._next(self._events, scorer, items, k, reporter)
+                return
+            matching, done = matching_of(self._version, scorer, self._algorithm, items, reporter.note), 0
             for block in blocks(self._engine.reader(self._query), matching.rows):
                 own = block.select(list(self._own.values())).rename_columns(list(self._own))
                 found = matching.best(own, k, self._left_out(block))
@@ -121,6 +147,22 @@ class Ranking:
                 reporter.update(done, {})
         finally:
             reporter.finish("")
+
+    def _next(self, events: UserEvents, scorer: Scorer, items: pa.Table, k: int, reporter: Reporter) -> Iterator[Ranked]:
+        """Yield the users of the query, some at once, with the k best items for the moment that they ask about."""
+        match, done = self._algorithm.match, 0
+        assert match is not None
+        matching = NextItems(scorer, match, items, columns_in(self._version))
+        for asked in events.blocks():
+            rows, places = np.empty(0, np.int64), np.empty(0, np.int64)
+            if self._had:
+                column, owner = asked.had
+                rows, places = places_of(column.combine_chunks(), self._items.column(0))
+                rows = owner[rows]
+            found = matching.best(asked, k, ExcludedItems.of(rows, places))
+            yield Ranked(asked.rows, found.scores, found.places)
+            done += len(asked.rows)
+            reporter.update(done, {})
 
     def _left_out(self, block: pa.Table) -> ExcludedItems:
         found = [places_of(block.column(name).combine_chunks(), self._items.column(0)) for name in self._had]

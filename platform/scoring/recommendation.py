@@ -31,7 +31,7 @@ class Recommendation:
         schema = engine.schema(query)
         self._ranking = Ranking(version, engine, query, schema, schema, items, exclude)
         self._items, self._k = items, k
-        self.schema = pa.schema([*schema, items.schema.field(0), *ADDED])
+        self.schema = pa.schema([*self._ranking.shown, items.schema.field(0), *ADDED])
         names = [name.lower() for name in self.schema.names]
         clash = sorted({name for name in names if names.count(name) > 1})
         if clash:

@@ -35,7 +35,8 @@ class Retrieval:
 
     A row says what it took in the column that is named as the first of ITEMS: an item, or an array of items. Other columns that
     both have are read from ITEMS. A row without an item is not counted; an item that ITEMS lacks is never found. Nor are rows
-    counted whose label is 0, where the model learned from what a LABEL says was taken and the query has it.
+    counted whose label is 0, where the model learned from what a LABEL says was taken and the query has it. Where the model
+    reads users' events, the newest event of each user is the row, and the others are what came before.
 
     Args:
         ks: how many items are looked at, a row of the result each.
@@ -65,7 +66,7 @@ class Retrieval:
             query = f"SELECT * FROM ({query}\n) WHERE CAST({quoted(label)} AS DOUBLE) = 1"
         theirs = {name.lower() for name in items.column_names}
         rows = pa.schema([field for field in schema if field.name.lower() not in theirs])
-        self._ranking = Ranking(version, engine, query, schema, rows, items, exclude)
+        self._ranking = Ranking(version, engine, query, schema, rows, items, exclude, takes=True)
         self._items, self._ks, self._taken = items, ks, taken.name
 
     def measure(self, reporter: Reporter) -> pa.Table:

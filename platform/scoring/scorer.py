@@ -4,14 +4,14 @@ wherever they are."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...algorithms.sums import Sums
@@ -20,7 +20,7 @@ from ...warehouse.manifest import Manifest
 from ..engines.base import Scan
 from ..engines.repeats import expanded
 from ..input.batches import Batch, Ladders, batches
-from ..input.columns import Classes, Columns, columns_from
+from ..input.columns import Classes, Columns, columns_from, columns_in
 from ..input.encode import encode
 from ..input.prefetch import Ahead
 from ..input.scaling import Scales, moments_in, scale
@@ -32,6 +32,7 @@ from ..ps.messages import BatchId, Keys, Pulled
 from ..training.online.outputs import Said
 from ..training.profiles.calibrators import calibrators_of
 from ..training.profiles.intervals import Width
+from .rows import as_column, joined, write_rows
 
 if TYPE_CHECKING:
     from ...algorithms.chunk import Chunk
@@ -96,12 +97,17 @@ class Scored(NamedTuple):
         if self.classes is not None:
             return [*self.classes.as_columns(self.predictions), *map(as_column, self.outputs.values())]
         lines = [line.astype(np.float64) for line in self.predictions.T]
-        bounds = [
+        return [*map(pa.array, lines), *map(as_column, self.outputs.values()), *map(pa.array, self.bounds)]
+
+    @property
+    def bounds(self) -> list[NDArray[np.float64]]:
+        """The bounds of intervals: of each label low and high."""
+        lines = (line.astype(np.float64) for line in self.predictions.T)
+        return [
             bound
             for line, width in zip(lines, self.widths, strict=False)
-            for bound in (np.maximum(line - width.half, width.least), line + width.half)
+            for bound in (np.maximum(line - width.below, width.least), line + width.above)
         ]
-        return [*map(pa.array, lines), *map(as_column, self.outputs.values()), *map(pa.array, bounds)]
 
 
 class Padding(NamedTuple):
@@ -153,7 +159,7 @@ class Scorer(ABC):
     """
 
     def __init__(self, version: Version, pull: Pull, sizes: Padding | None) -> None:
-        self._columns = located(columns_from(version.manifest), version.manifest, version)
+        self._columns = located(columns_in(version), version.manifest, version)
         self._pull, self._sizes = pull, padding() if sizes is None else sizes
         num_labels = len(self._columns.labels) if self._columns.standardised else 0
         self.scales = Scales.of(moments_in(version.manifest, self._columns), num_labels)
@@ -197,11 +203,12 @@ class Scorer(ABC):
         wanted = list(dict.fromkeys([*inputs.values(), *carried]))
 
         def chunks() -> Generator[tuple[pa.Table, list[Batch]], None, None]:
-            for split in splits:
-                for table in request.scan.read(split, wanted, chunk_rows(BATCH_SIZES[-1])):
-                    if table.num_rows:  # else a filter left nothing of the piece
-                        features = table.select(list(inputs.values())).rename_columns(list(inputs))
-                        yield expanded(table.select(carried)), self.encoded(features)
+            rows = chunk_rows(BATCH_SIZES[-1])
+            tables = itertools.chain.from_iterable(request.scan.read(split, wanted, rows) for split in splits)
+            for table in tables:
+                if table.num_rows:  # else a filter left nothing of the piece
+                    features = table.select(list(inputs.values())).rename_columns(list(inputs))
+                    yield expanded(table.select(carried)), self.encoded(features)
 
         with Ahead(chunks, AHEAD_CHUNKS) as ahead:
             yield from ahead
@@ -226,7 +233,7 @@ class Scorer(ABC):
         """Write the rows of some splits with their predictions, and yield how many as they are written."""
         scored = (one._replace(widths=request.widths) for one in self.score(request, splits))
         pieces = ((one.rows, one.columns, len(one.predictions)) for one in scored)
-        return write_rows(pieces, request, path)
+        return write_rows(pieces, request.schema, request.carried, path)
 
     def encoded(self, table: pa.Table) -> list[Batch]:
         """Return rows as batches of one size; see `predict`."""
@@ -300,8 +307,13 @@ def predictions_of(version: Version) -> list[pa.Field]:
         (label,), kind = columns.labels, columns.classes.arrow_type
         kinds = {label: kind, f"{label}_probabilities": pa.map_(kind, pa.float64())}
     outputs = outputs_of(version.manifest)
-    kinds |= {name: pa.list_(pa.float32()) if output.vector else pa.float64() for name, output in outputs.items()}
+    kinds |= {name: type_of(output) for name, output in outputs.items()}
     return [pa.field(f"predicted_{name}", kind) for name, kind in kinds.items()]
+
+
+def type_of(output: Output) -> pa.DataType:
+    """Return the type of an output's column."""
+    return pa.list_(pa.float32()) if output.vector else pa.int64() if output.whole else pa.float64()
 
 
 def slots_of_dense(columns: Columns) -> Iterator[int]:
@@ -309,32 +321,3 @@ def slots_of_dense(columns: Columns) -> Iterator[int]:
     yield from range(len(columns.continuous))
     for number, slot in enumerate(columns.vectors, len(columns.continuous)):
         yield from [number] * slot.dim
-
-
-def beside(rows: pa.Table, own: NDArray[np.int64], items: pa.Table, theirs: NDArray[np.int64]) -> pa.Table:
-    """Return some rows and some items, one beside the other."""
-    left, right = rows.take(own), items.take(theirs)
-    return pa.table([*left.columns, *right.columns], names=[*left.column_names, *right.column_names])
-
-
-def write_rows(pieces: Iterable[tuple[pa.Table, list[pa.Array], int]], request: Request, path: Path) -> Iterator[int]:
-    """Write rows as a request's schema has them, and yield how many as they are written.
-
-    Args:
-        pieces: the carried columns, the columns after them, and how many rows of the input they are.
-    """
-    with pq.ParquetWriter(path, request.schema, compression="lz4", use_dictionary=list(request.carried)) as writer:
-        for rows, columns, count in pieces:
-            writer.write_table(pa.table([*rows.columns, *columns], names=request.schema.names).cast(request.schema))
-            yield count
-
-
-def joined(parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def as_column(values: NDArray[np.float32]) -> pa.Array:
-    """Return an output as a column."""
-    if values.ndim == 1:
-        return pa.array(values.astype(np.float64))
-    return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])

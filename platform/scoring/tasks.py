@@ -211,7 +211,7 @@ def score_splits(job: ScoringJob, task: Task) -> None:
     with (
         contextlib.suppress(EndedError),
         Membership(job.contact, "worker", task.number, task.attempt) as member,
-        job.contact.dial_shards(member.shards(WAIT_SECONDS), DEADLINE_SECONDS) as client,
+        member.dial_shards(WAIT_SECONDS, DEADLINE_SECONDS) as client,
     ):
         request = job.request
         scorer = (

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ...warehouse.version import Version
 
 
+WEIGHTS = "weights"
+
+
 class Weights:
     """One server's part of a version, without the optimizer's state: by key weights and what operators offer; the first server
     has all dense parameters.
@@ -62,8 +65,8 @@ class Weights:
         return Pulled(weights, {}, self._dense, NO_MOMENTS, offered)
 
 
-def stored(version: Version) -> tuple[NDArray[np.float32], Keys]:
-    """Return the weights and keys of a version's rows."""
-    batches, none = list(version.rows("weights", ["key", "w"])), np.empty(0, np.int64)
+def stored(version: Version, table: str = WEIGHTS) -> tuple[NDArray[np.float32], Keys]:
+    """Return the weights and keys of a version's rows in a table of one float a row."""
+    batches, none = list(version.rows(table, ["key", "w"])), np.empty(0, np.int64)
     keys, weights = (np.concatenate([none, *(values(batch[name]) for batch in batches)]) for name in ("key", "w"))
     return weights.astype(np.float32), keys.view(np.uint64)

@@ -21,6 +21,7 @@ from .served import POLL_SECONDS, STOP_SECONDS, Report
 
 if TYPE_CHECKING:
     from ..histories.stored import HistoryVersion, StoredHistories
+    from .features_lookup import FeatureLookup
 
 FORM = re.compile(r"(?:(\w+)=)?(\w+)\.(\w+)")
 
@@ -101,18 +102,21 @@ class FilledColumns:
 
     Args:
         texts: see FilledColumn.
+        tables: feature tables, which are read after the histories.
         report: called with each problem, a line of text.
     """
 
-    def __init__(self, histories: StoredHistories, texts: Sequence[str], report: Report) -> None:
-        self.columns = [FilledColumn(histories, text) for text in texts]
+    def __init__(
+        self, histories: StoredHistories, texts: Sequence[str], report: Report, tables: Sequence[FeatureLookup] = ()
+    ) -> None:
+        self.columns, self.tables = [FilledColumn(histories, text) for text in texts], tables
         self._report = report
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="xpsql serve: histories", daemon=True)
 
     def start(self) -> None:
         """Follow the warehouse from now on."""
-        if self.columns:
+        if self.columns or self.tables:
             self._thread.start()
 
     def stop(self) -> None:
@@ -126,9 +130,12 @@ class FilledColumns:
         for column in self.columns:
             if column.column in by_lower_name(context):
                 continue
-            context = column.filled(context, {})
+            if not rows or column.column not in by_lower_name(rows[0]):  # else it would be in both
+                context = column.filled(context, {})
             if column.column not in context:
                 rows = [column.filled(row, context) for row in rows]
+        for table in self.tables:
+            rows, context = table.filled(rows, context)
         return rows, context
 
     def _follow(self) -> None:
@@ -137,8 +144,10 @@ class FilledColumns:
             try:
                 for column in self.columns:
                     column.refresh()
+                for table in self.tables:
+                    table.refresh()
                 failed = ""
             except (XpsqlError, OSError) as error:
                 if str(error) != failed:
                     failed = str(error)
-                    self._report(f"Still serving the histories that are in memory: {error}")
+                    self._report(f"Still serving the histories and features that are in memory: {error}")

@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -69,8 +69,9 @@ class Service:
         token: what `Authorization: Bearer` must have, except for health checks; None: no token.
         log: receives a sample of the scored requests; None for none.
         broken: called while an internal error is handled.
-        fill: fills the columns of histories in rows of JSON, and in their common part.
+        fill: fills the columns of histories and features in rows of JSON, and in their common part.
         policy: chooses among candidates where a request asks for it; None: no request may.
+        counted: gives further metrics, lines of Prometheus' text format.
     """
 
     def __init__(
@@ -82,10 +83,11 @@ class Service:
         broken: Callable[[], None],
         fill: Fill = as_they_are,
         policy: Policy | None = None,
+        counted: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.limits = limits
         self._served, self._token, self._log, self._broken, self._fill = served, token, log, broken, fill
-        self._policy, self._requests = policy, Requests()
+        self._policy, self._requests, self._counted = policy, Requests(), counted
 
     def admit(self, path: str, headers: Mapping[str, str]) -> None:
         """Refuse a request by its head, before its body is taken; see `handle`.
@@ -141,8 +143,9 @@ class Service:
             return json_response(200, {"models": listed})
         if path == "/metrics":
             text = self._requests.text(self._served.all(), self._served.failures, self._served.failing)
-            drift = [] if self._log is None else [f"{line}\n" for line in self._log.drift.lines()]
-            return Response(200, {"content-type": METRICS}, "".join([text, *drift]).encode())
+            drift = [] if self._log is None else self._log.drift.lines()
+            more = [f"{line}\n" for line in (*self._counted(), *drift)]
+            return Response(200, {"content-type": METRICS}, "".join([text, *more]).encode())
         raise RequestError(
             404, "There is nothing here. Try /v1/models, /v1/models/<model>:predict, /v2/models/<model> or /metrics."
         )
@@ -214,6 +217,7 @@ def score_stream(loaded: Loaded, body: bytes, limits: RequestLimits) -> Scoring:
 def score_instances(loaded: Loaded, body: bytes, limits: RequestLimits, fill: Fill, policy: Policy | None) -> Scoring:
     asked = instances.parsed(body, limits)
     rows, context = fill(*instances.split(asked, limits))
+    context = loaded.timed(rows, context)
     table = functools.partial(instances.of_rows, rows, context, loaded.inputs)
     predictions = loaded.predict_objects(rows, context or None)
     if predictions is None:
@@ -250,7 +254,7 @@ def metadata(loaded: Loaded) -> dict[str, Any]:
         "outputs": [
             {"name": field.name, "datatype": "FP32", "shape": [-1, -1]}
             if pa.types.is_list(field.type)
-            else {"name": field.name, "datatype": "FP64", "shape": [-1]}
+            else {"name": field.name, "datatype": "INT64" if pa.types.is_int64(field.type) else "FP64", "shape": [-1]}
             for field in loaded.outputs
         ],
         "columns": instances.described(loaded.inputs),

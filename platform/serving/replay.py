@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..cores import cores
-from ..engines.base import Engine, Scan, staged
+from ..engines.base import Engine, Scan
+from ..engines.staging import staged
 from ..errors import StatementError, suggestion
-from ..input.columns import columns_from
+from ..input.columns import columns_in
 from ..input.splits import chunk_rows
 from ..scoring.rows import rows_of
 from ..scoring.scorer import BATCH_SIZES, Scorer, predictions_of
@@ -47,7 +48,7 @@ class Replay:
         self._version, self._engine = version, engine
         rows = rows_of(version, engine, query)
         self._query, self._found, self._inputs, schema = rows.query, rows.found, rows.inputs, rows.schema
-        self._columns = columns_from(version.manifest)
+        self._columns = columns_in(version)
         own = {name.lower(): name for name in schema.names}
         for name in (PREDICTION, KEYS_COLUMN):
             if name not in own:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..input.scaling import Scales, deviation
 from ..ps._native import RowEncoder, RowScorer
 from ..ps.compiled.aligned import filled
 from ..ps.keys import slot_seed
+from ..row_programs.refusals import LacksError
 from ..scoring.scorer import Padding
 from .inputs import Input
 
@@ -40,21 +41,34 @@ def row_scorer(sums: Sums, described: Described, weights: ImageWeights, columns:
     )
 
 
-def described_columns(columns: Columns, inputs: Sequence[Input], scales: Scales) -> Described | None:
-    """Return the columns of requests for native code; None where it cannot read one, or one is crossed."""
-    if columns.crosses:
-        return None
+def described_columns(columns: Columns, inputs: Sequence[Input], scales: Scales, computed: Collection[str]) -> Described:
+    """Return the columns that are scored for native code, crosses behind all others.
+
+    Args:
+        computed: the names of those that are made of others; their decimals are doubles.
+
+    Raises:
+        LacksError: it cannot read one; the text says which.
+    """
+    if columns.histories:
+        raise LacksError(f"the stored history {columns.histories[0].entry.name}")
     means, deviations = iter(scales.slots.mean.tolist()), iter(deviation(scales.slots).tolist())
     described: Described = []
     for column, slot in ((column, column.slot) for column in inputs if column.slot is not None):
         kind, letter = kind_named(slot.kind), LETTERS.get(element_of(column.type))
+        if pa.types.is_decimal(column.type) and column.name in computed:
+            letter = "f"
         if kind.native is None or letter is None:
-            return None
+            raise LacksError(f"the column {column.name} is {slot.kind} ({slot.type})")
         scale = (next(means), next(deviations)) if slot in columns.continuous else (0.0, 1.0)
         seed = slot_seed(slot.source if kind.features else slot.name)
         described.append(
             (kind.native, slot.name, letter, seed, slot.hashed, slot.raw, columns.null_features, slot.dim or 1, *scale)
         )
+    for slot in columns.crosses:
+        native = kind_named(slot.kind).native
+        assert native is not None  # crosses are categories, or bags of them
+        described.append((native, slot.name, "s", slot_seed(slot.source), False, False, columns.null_features, 1, 0.0, 1.0))
     return described
 
 

@@ -15,6 +15,7 @@ from ..images.build_process import weights_apart
 from ..images.image import ImageWeights, MappedRows
 from ..images.overlay import weights_of
 from ..system import loading
+from ..training.graphs.versions import has_vertices
 from .loaded import Loaded
 from .refusal import RequestError
 
@@ -78,7 +79,7 @@ class Served:
         self.failures: dict[str, int] = {}
         self._recent: dict[str, deque[Replay]] = {}
         for name in names:
-            loaded = self._load(name, lambda version: weights_of(version, half, (), report))
+            loaded = self._load(name, lambda version: weights_of(version, self._halved(version), (), report))
             self._loaded[loaded.model.lower()] = loaded
             self.failures[loaded.model.lower()] = 0
             self._recent[loaded.model.lower()] = deque(maxlen=RECENT)
@@ -86,7 +87,14 @@ class Served:
 
     def start(self) -> None:
         """Follow the warehouse from now on."""
+        for loaded in self.all():
+            self._remark(loaded)
         self._thread.start()
+
+    def _remark(self, loaded: Loaded) -> None:
+        """Report a version whose requests go by way of a table."""
+        if loaded.by_table is not None:
+            self._report(f"{loaded.model} v{loaded.number} is scored by way of a table, {loaded.by_table}")
 
     def stop(self) -> None:
         """Follow it no more."""
@@ -144,6 +152,7 @@ class Served:
             self._looked.pop(loaded, None)
             if damaged is None:
                 self._report(f"Serving {fresh.model} v{fresh.number} instead of v{loaded.number}.")
+                self._remark(fresh)
 
     def _is_current(self, loaded: Loaded) -> bool:
         """Return whether a version is still the served one; also true where no version is served, or this one is pinned."""
@@ -171,8 +180,12 @@ class Served:
 
     def _weights(self, bases: Sequence[MappedRows], version: Version) -> ImageWeights:
         if self._apart:
-            return weights_apart(version, self._half, bases, self._report, self._stopping)
-        return weights_of(version, self._half, bases, self._report)
+            return weights_apart(version, self._halved(version), bases, self._report, self._stopping)
+        return weights_of(version, self._halved(version), bases, self._report)
+
+    def _halved(self, version: Version) -> bool:
+        """Return whether rows are of 16 bits a float: values of vertices have to be exact."""
+        return self._half and not has_vertices(version.manifest)
 
     def _read(self, fresh: Loaded) -> None:
         """Bring the images of a version into memory."""

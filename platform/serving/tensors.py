@@ -29,6 +29,7 @@ NUMBERS = {
     "BOOL": "?", "UINT8": "u1", "UINT16": "u2", "UINT32": "u4", "UINT64": "u8", "INT8": "i1", "INT16": "i2", "INT32": "i4",
     "INT64": "i8", "FP16": "f2", "FP32": "f4", "FP64": "f8",
 }  # fmt: skip
+UNKNOWN = -1  # in place of NULL, which tensors of whole numbers do not have
 MOST_DIMENSIONS, MOST_TENSORS, MOST_LENGTH = 2, 8192, 1 << 31
 
 
@@ -223,22 +224,24 @@ def cut(values: Sequence[Any], tensor: Tensor, lengths: Tensor | None) -> list[l
 
 def answer(request: InferRequest, predictions: Mapping[str, pa.Array], model: str, version: int) -> tuple[bytes, int | None]:
     """Return the body of an answer, and the bytes of its JSON where bytes of tensors follow."""
-    names = by_lower_name(predictions)
+    names, classes = by_lower_name(predictions), any(pa.types.is_map(column.type) for column in predictions.values())
     outputs, pieces = [], []
     for asked in predictions if request.wanted is None else request.wanted:
         if (name := names.get(asked.lower())) is None:
             raise RequestError(400, f"There is no output {asked}. The model gives {', '.join(predictions)}.")
         column = predictions[name]
-        if not (pa.types.is_floating(column.type) or pa.types.is_fixed_size_list(column.type)):
+        whole = pa.types.is_int64(column.type) and not classes
+        if not (whole or pa.types.is_floating(column.type) or pa.types.is_fixed_size_list(column.type)):
             raise RequestError(
                 400, f"The output {asked} has classes, which tensors of this protocol do not name. Ask by :predict."
             )
         vectors = pa.types.is_fixed_size_list(column.type)
-        values = column.flatten() if vectors else column
+        values = column.flatten() if vectors else column.fill_null(UNKNOWN) if whole else column
         shape = [len(column), column.type.list_size] if vectors else [len(column)]
-        output: dict[str, Any] = {"name": asked, "datatype": "FP32" if vectors else "FP64", "shape": shape}
+        kind = "FP32" if vectors else "INT64" if whole else "FP64"
+        output: dict[str, Any] = {"name": asked, "datatype": kind, "shape": shape}
         if request.binary.get(asked, request.all_binary):
-            pieces.append(values.to_numpy(zero_copy_only=False).astype("<f4" if vectors else "<f8").tobytes())
+            pieces.append(values.to_numpy(zero_copy_only=False).astype(f"<{NUMBERS[kind]}").tobytes())
             output["parameters"] = {"binary_data_size": len(pieces[-1])}
         else:
             output["data"] = json_values(values)

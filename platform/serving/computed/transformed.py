@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from ..engines.repeats import expanded
-from ..engines.row_expressions import row_expressions
-from ..errors import ModelError
-from ..input.transform import Transform
-from ..quoting import quoted
-from .column_types import type_of
-from .inputs import Input
+from ...engines.repeats import expanded
+from ...engines.row_expressions import row_expressions
+from ...errors import ModelError
+from ...input.transform import Transform
+from ...quoting import quoted
+from ..column_types import type_of
+from ..inputs import Input
 
 
 def inputs_of(features: Sequence[Input], transform: Transform | None) -> tuple[Input, ...]:
