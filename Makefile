@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 NATIVE := CMakeLists.txt $(wildcard platform/native/* platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu scale chaos fuzz simulate sanitize format clean
+.PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu sequences auto scale chaos fuzz simulate sanitize format clean
 
 # The environment is made once, and what a target takes is added to it: the package for editing, and groups of pyproject.toml.
 # uv installs in a fraction of pip's time. Where it finds less, pip does it, which has the machine's own settings.
@@ -47,13 +47,15 @@ release:  ## Check everything and build what a release has; publishes nothing.
 	scripts/release
 
 test: $(VENV)/.dev  ## Run every test but the slow ones, three files at a time.
-	$(BIN)/python $(PYTEST) -m 'not slow'
+	$(BIN)/python $(PYTEST) -m 'not slow and not costly'
 
-test-slow: $(VENV)/.dev  ## Run the tests that start clusters and builds, or kill processes: `SLOW` of tests/conftest.py.
-	$(BIN)/python $(PYTEST) -m slow
+test-slow: $(VENV)/.dev  ## Run the other tests: clusters, builds, kills and pinned figures, compiled as for users; all cases; Spark Connect.
+	XPSQL_TEST_FUSED=1 $(BIN)/python $(PYTEST) -m 'slow or twice'
+	$(BIN)/python $(PYTEST) -m 'costly and not slow'
+	XPSQL_TEST_REMOTE=local $(BIN)/python $(PYTEST) -m 'not slow and not costly'
 
-test-torch: $(VENV)/.torch  ## Run the tests of networks in PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
-	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py
+test-torch: $(VENV)/.torch  ## Run the tests with PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
+	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py tests/parameters tests/examples/test_dlrm.py
 
 oldest:  ## Run every test on the oldest versions of packages that pyproject.toml allows, in an environment of its own.
 	$(PYTHON) -m venv $(VENV)-oldest
@@ -81,6 +83,14 @@ bench: $(VENV)/.bench  ## Print the figures that docs/figures.md shows; ONLY="tr
 
 gpu: $(VENV)/.dev  ## Hold a GPU to the CPU and measure it, in ten minutes; without one, JAX's CPU backend in small sizes.
 	$(BIN)/python -m benchmarks.gpu
+
+sequences: $(VENV)/.dev  ## Measure long histories and sequence models; DATA=folder: published logs; ONLY="speed": some steps.
+	$(BIN)/python -m benchmarks.sequences $(if $(ONLY),--only $(ONLY)) $(if $(DATA),--data $(DATA))
+	$(BIN)/python docs/results.py
+
+auto: $(VENV)/.bench  ## Measure USING auto beside other tools; DATA=folder: published logs; ONLY="kuairand told": some steps; BUDGET=300.
+	$(BIN)/python -m benchmarks.auto $(if $(ONLY),--only $(ONLY)) $(if $(DATA),--data $(DATA)) $(if $(BUDGET),--seconds $(BUDGET))
+	$(BIN)/python docs/results.py
 
 scale: $(VENV)/.dev  ## Calibrate, validate and run the simulation of many machines, for docs/how_far.md; ONLY="curves": some steps.
 	$(BIN)/python -m benchmarks.scale $(if $(ONLY),--only $(ONLY)) $(if $(FORCE),--force)

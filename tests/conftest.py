@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import shutil
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests import java
+from tests.connect_server import serving
+from tests.sparks import REMOTE
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.spark.engine import SparkEngine
@@ -27,6 +30,11 @@ for profile, repeats in (("xpsql", True), ("chaos", False)):  # what make test d
     settings.register_profile(profile, deadline=None, derandomize=repeats, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("xpsql")
 
+if not os.environ.get("XPSQL_TEST_FUSED") and jax.__version_info__ < (0, 11):
+    # XLA's older way to compile loops takes half the time; later versions do not know the flag, and end at it.
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # processes that tests start read it, too
+
+os.fsync = lambda descriptor: None  # no test turns the machine off, and a disk takes milliseconds for each
 gc.set_threshold(100_000, 50, 50)  # programs leave much behind, and little of it in circles: a tenth of the time
 prepare_jax()  # as sessions do, for tests without one too: with what runs before have compiled
 
@@ -50,11 +58,18 @@ SLOW = [
     "examples/test_plugin",
     "examples/test_flights",
     "benchmarks/test_groups",
+    "benchmarks/test_sequences",
     "packaging/test_wheel",
     "training/test_gate_kill",
     "training/test_kill_at_end",
+    "training/test_resume_kill",
+    "training/auto/test_killed_search",
+    "monitoring/test_killed_commit",
+    "parameters/test_service",
+    "parameters/test_ranks",
+    *(f"docs/test_{page}" for page in ("auto", "explain", "vectors", "multi_task", "networks", "retrieval", "serving")),
 ]
-"""Files that start clusters and builds, or kill processes: `make test-slow` runs these, `make test` all others."""
+"""Files that start clusters and builds, kill processes, or run long pages, which `make test` leaves to `make test-slow`."""
 
 LONGEST = [
     "algorithms/test_conformance",
@@ -74,14 +89,48 @@ LONGEST = [
 """Files that take longest, in this order, before all others: so all processes are busy to the end."""
 
 
+ELSEWHERE = {"engine": "spark", "opened": "spark", "session": "on tasks"}
+"""Fixtures that run a test in one place and in another, and the other one."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     places = {here / f"{name}.py": number for number, name in enumerate(SLOW + LONGEST)}
     assert all(path.exists() for path in places), "SLOW or LONGEST names a file that is not there"
     items.sort(key=lambda item: places.get(item.path, len(places)))
+    if REMOTE:
+        items[:] = filter(is_on_spark, items)
+    seen, begun = set[tuple[Path, str]](), set[tuple[Path, str]]()
     for item in items:
-        if places.get(item.path, len(SLOW)) < len(SLOW):
+        if places.get(item.path, len(SLOW)) < len(SLOW) or crossed(item, seen):
             item.add_marker("slow")
+        elif item.get_closest_marker("costly_after_first") and isinstance(item, pytest.Function):
+            name = (item.path, item.originalname)
+            item.add_marker("costly") if name in begun else begun.add(name)
+
+
+def crossed(item: pytest.Item, seen: set[tuple[Path, str]]) -> bool:
+    """Return whether a test is a further case of one that was `seen` elsewhere: `make test` takes all cases on the embedded
+    engine in this process, and the first of them on Spark or on tasks."""
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if item.path.stem == "test_conformance" or all(given.get(fixture) != place for fixture, place in ELSEWHERE.items()):
+        return False
+    if item.get_closest_marker("slow_elsewhere"):
+        return True
+    if len(given) == 1 or item.get_closest_marker("slow"):
+        return False
+    name = (item.path, item.originalname)
+    if name in seen:
+        return True
+    seen.add(name)
+    return False
+
+
+def is_on_spark(item: pytest.Item) -> bool:
+    """Return whether a test uses the Spark of this file."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    named = any(isinstance(one, str) and one == "spark" for one in given)  # a fixture that asks for it as it runs
+    return named or "spark_application" in getattr(item, "fixturenames", ())
 
 
 MASTER = "local[6]"  # room for three shards and three workers at once
@@ -97,23 +146,33 @@ SETTINGS = {
 }
 
 
+MOST_BYTES = 2_200_000_000
+STATM = Path("/proc/self/statm")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs() -> Iterator[None]:
-    """Let JAX forget after each module what it has compiled: in all that would be gigabytes."""
+    """Let JAX forget what it has compiled where this process has become large: in all that would be gigabytes."""
     yield
-    jax.clear_caches()  # type: ignore[no-untyped-call]
+    if not STATM.exists() or int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES:
+        jax.clear_caches()  # type: ignore[no-untyped-call]
 
 
 @pytest.fixture(scope="session")
 def spark_application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start Spark, once; what it would write goes to a folder of its own. With $XPSQL_TEST_REMOTE, a server of Spark Connect
-    runs it."""
-    if remote := os.environ.get("XPSQL_TEST_REMOTE"):
-        yield connected(remote, {}, None)
+    """Start Spark, once; what it would write goes to a folder of its own. Where REMOTE says so, it is behind a server."""
+    if REMOTE not in ("", "local"):
+        yield connected(REMOTE, {}, None)
         return
     if shutil.which("java") is None and not (Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java").exists():
         pytest.skip("Spark needs Java: install a JDK, version 17 or newer")
     folder = str(tmp_path_factory.mktemp("spark"))
+    if REMOTE:
+        server = ExitStack()
+        address = server.enter_context(serving(MASTER, SETTINGS, Path(folder)))
+        atexit.register(server.close)  # after the sessions' own, which ask the server again and again if it is gone
+        yield connected(address, {}, None)
+        return
     spark = started(MASTER, {**SETTINGS, "spark.sql.warehouse.dir": folder, "spark.local.dir": folder})
     yield spark
     spark.stop()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import costly
+
 SECONDS = 120
 PARENT = """
 import json, os, warnings
@@ -87,6 +89,7 @@ child([
     assert said[-1] == "NoneType"
 
 
+@costly
 def test_a_child_of_a_parent_that_ran_jax_runs_what_needs_none(warehouse: Path) -> None:
     said = run(
         f"""
@@ -109,6 +112,7 @@ child([
     assert all("forked from one that runs JAX" in one and "spawn" in one for one in said[2:]), said
 
 
+@costly
 def test_a_child_of_a_parent_that_trained_a_network_takes_its_weights_to_no_jax(warehouse: Path, tmp_path: Path) -> None:
     said = run(
         f"""
@@ -123,6 +127,7 @@ child([
     assert all("forked from one that runs JAX" in one and "spawn" in one for one in said), said
 
 
+@costly
 def test_a_child_of_a_parent_that_only_ran_queries_runs_everything(warehouse: Path) -> None:
     said = run(
         f"""

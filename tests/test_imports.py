@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROWS = "SELECT id % 2 = 0 AS y, CAST(id % 5 AS string) AS ad FROM range(64)"
+ROWS = "SELECT id % 2 = 0 AS y, CAST(id % 5 AS string) AS ad, CAST(id * 999 AS int) AS n FROM range(64)"
 WITHOUT_JAX = (
     "platform.input.dealing",
     "platform.ps.client",
@@ -31,7 +31,16 @@ STEPS = {
     "a session": ("xpsql.connect().sql('SELECT 1')", {"jax", "pyspark"}),
     "a query by the command": (
         "from xpsql.platform.cli import main; main(['sql', 'SELECT 1 AS x'], standalone_mode=False)",
-        {"jax", "pyspark", "pandas", "rich", "prompt_toolkit"},
+        {
+            "jax",
+            "pyspark",
+            "pandas",
+            "rich",
+            "prompt_toolkit",
+            "asyncio",
+            "xpsql.platform.cli.serve",
+            "xpsql.platform.cli.check",
+        },
     ),
     "a training and its predictions": (
         f"main(['sql', 'TRAIN MODEL m USING xftrl LABEL y AS {ROWS}; SELECT * FROM ML.PREDICT(MODEL m, ({ROWS}))'], "

@@ -13,8 +13,10 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.cases import slow
 from tests.plain import PlainEngine, plain_session
 from xpsql import dbapi
+from xpsql.platform.engines.spark.applications import application_of
 from xpsql.platform.engines.spark.start import require_java, require_pyspark, session_of
 from xpsql.platform.errors import NotAvailableError, StatementError, XpsqlError
 from xpsql.platform.session import connect, warehouse_path
@@ -153,10 +155,11 @@ def test_the_engine_spark_uses_the_spark_that_runs(spark: SparkSession, tmp_path
 def test_a_session_in_another_thread_leaves_the_spark_that_runs(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as pool:
         used, owned = pool.submit(session_of, None, {}).result()
-    assert used.sparkContext is spark.sparkContext
+    assert application_of(used).master == application_of(spark).master
     assert not owned
 
 
+@slow
 def test_a_session_leaves_a_context_that_runs_and_closes_after_it_has_stopped(tmp_path: Path) -> None:
     program = f"""
 from pyspark import SparkConf, SparkContext
@@ -175,6 +178,7 @@ print("closed")
     assert done.stdout == "closed\n", done.stderr[-2000:]
 
 
+@slow
 def test_statements_whose_spark_ends_or_has_ended_say_so(tmp_path: Path) -> None:
     program = f"""
 import threading

@@ -50,3 +50,10 @@ def features(inputs: Inputs, example: int) -> list[Feature]:
     slots = ("price", "picture", "picture")
     dense = zip(slots, inputs.dense_index, inputs.dense[example], strict=True)
     return found + [Feature(slot, int(row), float(value)) for slot, row, value in dense]
+
+
+def linear_part(weights: object, inputs: Inputs, example: int) -> float:
+    """Return the linear part of a network: that of an array is its sum over the root of its numbers' sum, without sign."""
+    column, own = np.asarray(weights)[:, 0], features(inputs, example)
+    lengths = {slot: sum(abs(f.value) for f in own if f.slot == slot) ** 0.5 for slot in LAYOUT.bags}
+    return float(column[15] + sum(column[f.row] * f.value / lengths.get(f.slot, 1) for f in own))

@@ -14,13 +14,14 @@ import pytest
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
+from tests.cases import costly
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.algorithms.layers.batch_norm import EPSILON, debiased
 from xpsql.algorithms.layers.dense_layers import Layer
 from xpsql.algorithms.layers.parallel import Parallel
 from xpsql.algorithms.layers.running import MOMENTUM, learning
-from xpsql.algorithms.networks.deep import DeepOptions
+from xpsql.algorithms.networks.deep import SidedOptions
 from xpsql.algorithms.networks.dien import DienOptions
 from xpsql.algorithms.networks.din import DinOptions
 from xpsql.algorithms.networks.multi_task import MultiTaskOptions
@@ -37,7 +38,7 @@ SHAPE: dict[str, Any] = {"normalise": "batch_norm", "dim": 4, "hidden": (8, 4)}
 INTEREST: dict[str, Any] = {**SHAPE, "target": ("item", "user"), "history": ("items", "users"), "attention": (8, 4)}
 NETWORKS = {
     "xnn": (algorithms.LAYOUT, XnnOptions(**SHAPE, booster=(8,))),
-    "deepfm": (algorithms.LAYOUT, DeepOptions(**SHAPE)),
+    "deepfm": (algorithms.LAYOUT, SidedOptions(**SHAPE)),
     "multi_task": (algorithms.LAYOUT, MultiTaskOptions(**SHAPE, base="ple", expert_hidden=(8,), gate_dropout=0)),
     "din": (SEQUENCES, DinOptions(**INTEREST)),
     "dien": (SEQUENCES, DienOptions(**INTEREST)),
@@ -76,6 +77,25 @@ def test_the_first_batches_weigh_alike_and_where_an_average_began_weighs_nothing
         assert float(average[0]) == pytest.approx((weights * batches[:number]).sum() / weights.sum(), rel=1e-4)
 
 
+@costly
+def test_vectors_of_normalised_towers_do_not_depend_on_the_rows_beside_them(session: xpsql.Session, tmp_path: Path) -> None:
+    pq.write_table(interests(1_000), tmp_path / "log.parquet")
+    query = f"SELECT user, item, category FROM parquet.`{tmp_path / 'log.parquet'}`"
+    towers = "two_tower (query = (user), item = (item, category), dim = 4, hidden = (8), normalise = batch_norm, negatives = 5)"
+    session.sql(f"TRAIN MODEL m USING {towers} WITH (workers = 1, batch_size = 64) AS {query}")
+    kept = {name for name, _ in read_dense(session.models.version("m").stored("dense"))}
+    assert {f"{tower}_0.norm.{what}" for tower in ("query", "item") for what in ("gain", "mean", "variance")} <= kept
+    alone, among = (
+        session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({chosen}))").arrow().slice(0, 1).to_pylist()[0]
+        for chosen in (f"{query} LIMIT 1", query)
+    )
+    for vector in ("predicted_vector", "predicted_item"):
+        np.testing.assert_allclose(alone[vector], among[vector], rtol=1e-4, atol=1e-6)
+    every = session.sql(f"SELECT predicted_vector FROM ML.PREDICT(MODEL m, ({query}))").arrow()[0].to_pylist()
+    assert np.std(every, axis=0).max() > 0.01, "users are told apart"
+
+
+@costly
 @pytest.mark.parametrize("name", NETWORKS)
 def test_normalised_networks_conform(name: str) -> None:
     layout, options = NETWORKS[name]
@@ -86,6 +106,7 @@ def test_normalised_networks_conform(name: str) -> None:
         check(AlgorithmTrial(part, options, layout))
 
 
+@costly
 @pytest.mark.parametrize(
     "using",
     [f"din ({HISTORY}, hidden = (8), attention = (8), normalise = batch_norm)", "xnn (hidden = (8), normalise = batch_norm)"],
@@ -115,6 +136,7 @@ def test_averages_are_kept_predicted_with_continued_and_exported(session: xpsql.
     assert any(np.any(values != first[name]) for name, values in averages(2).items())
 
 
+@costly
 def test_one_worker_learns_the_same_twice_and_a_batch_of_one_does_no_harm(session: xpsql.Session, tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     pq.write_table(interests(129), path)

@@ -13,6 +13,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.inputs import LAYOUT, NUM_ROWS, random_inputs
+from tests.cases import costly, costly_after_first
 from tests.training.log import log, session, write
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm
@@ -61,6 +62,7 @@ def objective(algorithm: Algorithm, parameters: dict[str, jax.Array]) -> Any:
     return algorithm.goal.losses(parameters, random_inputs())[0].sum()
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_hint_draws_the_network_to_its_booster_and_not_the_booster_to_the_network(name: str) -> None:
     parameters = values(made(name, 0))
@@ -90,6 +92,7 @@ def test_the_objective_is_both_losses_and_the_squared_gap() -> None:
     np.testing.assert_array_equal(scores, own)
 
 
+@costly
 @pytest.mark.parametrize("name", ["xnn", "wide_deep"])
 def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Session, tmp_path: Path, name: str) -> None:
     path = write(log(1_000), tmp_path / "log.parquet")
@@ -117,6 +120,7 @@ def test_a_booster_goes_on_and_is_neither_served_nor_exported(session: xpsql.Ses
         assert not np.array_equal(after[key, "w"], before[key, "w"])
 
 
+@costly
 def test_layers_of_a_booster_need_units(session: xpsql.Session) -> None:
     with pytest.raises(StatementError, match=r"Option booster of algorithm dcn expects whole numbers of units"):
         session.sql("TRAIN MODEL m USING dcn (booster = (8, 0)) AS SELECT * FROM VALUES (0, 'a') AS t(label, x)")

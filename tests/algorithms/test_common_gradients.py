@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.cases import costly_after_first
 from tests.input.test_groups import CODES, chunk_of
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Layout
@@ -28,15 +29,24 @@ USED: dict[str, dict[str, Any]] = {"xftrl": {}, "fm": {"dim": 4}, "ffm": {"dim":
     name: {"target": ("user", "item"), "history": ("clicked", "category"), "dim": 4, "hidden": (8,), "attention": (8,)}
     for name in ("din", "dien")
 }
+TOWERS = {"user": ("tags", "user"), "user_tower": (6, 5)}
+SIDED: dict[str, tuple[str, dict[str, Any]]] = {
+    "the towers of xnn": ("xnn", {**USED["xnn"], **TOWERS, "item_tower": (7,)}),
+    "a user's tower of arrays": ("xnn", {**USED["xnn"], "user": ("tags",), "user_tower": (6,), "pooling": "mean"}),
+    "a user's tower of categories": ("xnn", {**USED["xnn"], "user": ("user",), "user_tower": (6,), "normalise": "layer_norm"}),
+    "a user's tower of what rows do not share": ("xnn", {**USED["xnn"], "user": ("user", "item"), "user_tower": (6,)}),
+    "the towers of wide_deep": ("wide_deep", {"dim": 4, "hidden": (), **TOWERS, "long_dim": 2}),
+    "the towers of deepfm": ("deepfm", {"dim": 4, "hidden": (8,), **TOWERS, "item_tower": (7, 3)}),
+    "the towers of din": ("din", {**USED["din"], **TOWERS, "item_tower": (7,)}),
+}
 USED["dcn"] = {"dim": 4, "hidden": (8,), "rank": 2}
 USED["two_tower"] = {"query": ("user", "tags"), "item": ("item", "pairs"), "dim": 4, "temperature": 1.0}
 
 
-def made(name: str) -> Algorithm:
+def made(name: str, options: dict[str, Any]) -> Algorithm:
     part = ALGORITHMS.find(name)
     assert part is not None
-    layout = LAYOUT if name in ("din", "dien") else LAYOUT.having(HISTORIES, ())
-    return part.make(part.options(**USED[name]), layout)
+    return part.make(part.options(**options), LAYOUT if name in ("din", "dien") else LAYOUT.having(HISTORIES, ()))
 
 
 def learned(
@@ -54,9 +64,11 @@ def learned(
     return found, {name: np.asarray(gradient)[order] for name, gradient in found.gradients.items()}
 
 
-@pytest.mark.parametrize("name", USED)
-def test_gradients_are_those_of_a_flat_batch(name: str) -> None:
-    algorithm, ladders = made(name), Ladders(Ladder(), Ladder())
+@costly_after_first
+@pytest.mark.parametrize("use", [*USED, *SIDED])
+def test_gradients_are_those_of_a_flat_batch(use: str) -> None:
+    name, options = SIDED.get(use) or (use, USED[use])
+    algorithm, ladders = made(name, options), Ladders(Ladder(), Ladder())
     random = np.random.default_rng(4)
     dense = {spec.name: random.normal(size=spec.shape).astype(np.float32) * 0.5 for spec in algorithm.dense}
 

@@ -13,6 +13,7 @@ import pytest
 from tests.algorithms.uses import NETWORK
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
+from xpsql.algorithms.blocks.events import EVENTS, EventSlots
 from xpsql.algorithms.blocks.histories import HISTORIES, HistorySlots
 from xpsql.algorithms.bridges.network import NetworkOptions
 from xpsql.algorithms.items.slrm import SlrmOptions
@@ -23,13 +24,16 @@ from xpsql.algorithms.losses import LOGLOSS
 from xpsql.algorithms.networks.dien import DienOptions
 from xpsql.algorithms.networks.din import DinOptions
 from xpsql.algorithms.networks.final import FinalOptions
+from xpsql.algorithms.networks.sequence import SequenceOptions
 from xpsql.algorithms.networks.tdm import TdmOptions
 from xpsql.algorithms.networks.two_stream import TwoStreamOptions
 from xpsql.algorithms.networks.two_tower import TwoTowerOptions
 from xpsql.platform.options import Part
+from xpsql.platform.registry import EDGES
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
 
-PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost"}  # which is no function of ours
+PARTS = {part.name: part for part in ALGORITHMS if part.name != "xgboost" and part.takes != EDGES}
+"""All but what is no function of ours, and vertex programs, which have a suite of their own."""
 
 
 OTHERS = {
@@ -43,6 +47,7 @@ OTHERS = {
         TwoStreamOptions(normalise="none", first=("user",), second=("tags",)),
     ),
     "word2vec": (algorithms.SEQUENCES, None),
+    "line": (Layout(scalar=("user", "item"), labels=()), None),
     "din": (
         algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("users", "items"))]),
         DinOptions(target=("item", "user"), history=("items", "users"), dim=4, hidden=(8,), attention=(8, 4)),
@@ -55,6 +60,10 @@ OTHERS = {
     "tdm": (
         algorithms.LAYOUT.having(HISTORIES, [HistorySlots("history", ("items",))]),
         TdmOptions(item=("item",), history=("items",), dim=4, hidden=(8,)),
+    ),
+    "sequence": (
+        Layout(scalar=("item", "hour")).having(EVENTS, [EventSlots(("user", "ts"), 8)]),
+        SequenceOptions(dim=8, hidden=(8,), length=8, dropout=0),
     ),
     "slrm": (Layout(scalar=("item",), bags=("tags",)), SlrmOptions(history="tags")),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+import xpsql
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, linear_part, random_inputs
+from tests.cases import costly_after_first
 from xpsql.algorithms.base import Algorithm, Inputs
 from xpsql.algorithms.layers.long_vectors import LONG
 from xpsql.algorithms.networks.dcn import DcnOptions, dcn
-from xpsql.algorithms.networks.deep import DeepOptions
+from xpsql.algorithms.networks.deep import SidedOptions
 from xpsql.algorithms.networks.deepfm import deepfm
 from xpsql.algorithms.networks.wide_deep import wide_deep
 from xpsql.platform.errors import OptionError
@@ -37,7 +40,7 @@ def slots(values: dict[str, Any], inputs: Inputs, example: int) -> dict[str, Vec
 
 
 def wide(values: dict[str, Any], inputs: Inputs, example: int) -> float:
-    return float(values["weights"][15, 0] + sum(values["weights"][f.row, 0] * f.value for f in features(inputs, example)))
+    return linear_part(values["weights"], inputs, example)
 
 
 def network(values: dict[str, Any], x: Vector) -> float:
@@ -52,7 +55,7 @@ def network_inputs(values: dict[str, Any], inputs: Inputs, example: int) -> Vect
 
 
 def test_wide_deep_adds_a_linear_model_and_a_network() -> None:
-    algorithm = wide_deep(DeepOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
+    algorithm = wide_deep(SidedOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
     values, inputs = parameters(algorithm), random_inputs()
     scores = algorithm.scores(values, inputs)
     for example in range(BATCH):
@@ -61,7 +64,7 @@ def test_wide_deep_adds_a_linear_model_and_a_network() -> None:
 
 
 def test_deepfm_adds_the_inner_products_of_pairs_of_slots() -> None:
-    algorithm = deepfm(DeepOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
+    algorithm = deepfm(SidedOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
     values, inputs = parameters(algorithm), random_inputs()
     scores = algorithm.scores(values, inputs)
     for example in range(BATCH):
@@ -87,17 +90,17 @@ def test_dcn_multiplies_its_inputs_with_what_layers_make_of_them(rank: int) -> N
 
 @pytest.mark.parametrize("rank", [0, 2])
 def test_cross_layers_of_dcn_add_nothing_before_they_learn(rank: int) -> None:
-    inputs, options = random_inputs(), DcnOptions(dim=DIM, rank=rank)
-    crossed, plain = dcn(options, LAYOUT), wide_deep(options, LAYOUT)
+    inputs = random_inputs()
+    crossed, plain = dcn(DcnOptions(dim=DIM, rank=rank), LAYOUT), wide_deep(SidedOptions(dim=DIM), LAYOUT)
     values = parameters(crossed)
     values |= {s.name: jnp.zeros(s.shape) if s.init is None else s.init(7) for s in crossed.dense}
     np.testing.assert_array_equal(crossed.scores(values, inputs), plain.scores(values, inputs))
 
 
 def test_long_vectors_are_more_inputs_of_the_layers() -> None:
-    algorithm = wide_deep(DeepOptions(dim=DIM, long_dim=2, hidden=(5, 4)), LAYOUT)
+    algorithm = wide_deep(SidedOptions(dim=DIM, long_dim=2, hidden=(5, 4)), LAYOUT)
     values, inputs = parameters(algorithm), random_inputs()
-    kernel, without = values["hidden_1.kernel"], wide_deep(DeepOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
+    kernel, without = values["hidden_1.kernel"], wide_deep(SidedOptions(dim=DIM, hidden=(5, 4)), LAYOUT)
     own = without.dense[0].shape[0]
     assert kernel.shape[0] == own + 2 * 4
     scores = algorithm.scores({**values, LONG: jnp.zeros((NUM_ROWS, 2))}, inputs)
@@ -114,11 +117,23 @@ def test_long_vectors_are_more_inputs_of_the_layers() -> None:
 @pytest.mark.parametrize("make", [wide_deep, deepfm])
 def test_several_labels_have_an_output_each(make: Any) -> None:
     layout = LAYOUT._replace(labels=("click", "buy"))
-    algorithm = make(DeepOptions(dim=DIM, hidden=(5,)), layout)
+    algorithm = make(SidedOptions(dim=DIM, hidden=(5,)), layout)
     assert algorithm.scores(parameters(algorithm), random_inputs()).shape == (BATCH, 2)
 
 
-@pytest.mark.parametrize(("make", "options"), [(wide_deep, DeepOptions), (deepfm, DeepOptions), (dcn, DcnOptions)])
+@pytest.mark.parametrize(("make", "options"), [(wide_deep, SidedOptions), (deepfm, SidedOptions), (dcn, DcnOptions)])
 def test_layers_without_a_number_of_units_are_refused_by_name(make: Any, options: Any) -> None:
     with pytest.raises(OptionError, match=f"of algorithm {make.__name__} expects whole numbers"):
         make(options(hidden=(8, 0)), LAYOUT)
+
+
+@costly_after_first
+@pytest.mark.parametrize("name", ["wide_deep", "deepfm", "dcn", "final", "two_stream"])
+def test_a_network_may_do_without_a_weight_per_feature(session: xpsql.Session, warehouse: Path, name: str) -> None:
+    log = "SELECT id % 2 AS label, id % 4 AS x FROM range(600)"
+    session.sql(
+        f"TRAIN OR REPLACE MODEL narrow USING {name} (dim = 2, hidden = (4), wide = false) "
+        f"WITH (passes = 3, batch_size = 50) AS {log}"
+    )
+    assert [one.name for one in (warehouse / "models" / "narrow" / "v1" / "rows").iterdir()] == ["vectors"]
+    assert session.sql(f"SELECT auc FROM ML.EVALUATE(MODEL narrow, ({log}))").fetchall()[0][0] > 0.9

@@ -15,6 +15,7 @@ import pytest
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
 from tests.algorithms.test_din import COLUMNS, RATES, predicted, train, write
+from tests.cases import costly
 from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.layers.dense_layers import Parameters
 from xpsql.algorithms.layers.gru import Gru
@@ -102,6 +103,7 @@ def test_drawn_elements_are_there_each_about_as_often() -> None:
     assert (np.asarray(again) != np.asarray(drawn_elements(history, jnp.asarray(KEY)))).any()
 
 
+@costly
 def test_the_auxiliary_loss_is_that_of_the_paper_without_elements_of_the_same_history() -> None:
     rows = np.where(MASK, np.random.default_rng(2).integers(0, 6, (2, BATCH, LENGTH)), 6).astype(np.int32)
     states = RANDOM.normal(size=(BATCH, LENGTH, WIDTH)).astype(np.float32)
@@ -126,6 +128,7 @@ def test_the_auxiliary_loss_is_that_of_the_paper_without_elements_of_the_same_hi
     assert not np.asarray(auxiliary_loss(evolved, None)).any()
 
 
+@costly
 @pytest.mark.parametrize("auxiliary", [0, 1])
 def test_it_finds_the_target_in_the_history(session: xpsql.Session, tmp_path: Path, auxiliary: int) -> None:
     log, test = write(interests(8_000), tmp_path / "log.parquet"), write(interests(2_000, seed=1), tmp_path / "test.parquet")
@@ -135,6 +138,7 @@ def test_it_finds_the_target_in_the_history(session: xpsql.Session, tmp_path: Pa
     assert session.sql(query).arrow()["auc"][0].as_py() > 0.74  # 0.72 is what sums of slots come to
 
 
+@costly
 def test_the_last_elements_of_long_histories_are_read(session: xpsql.Session, tmp_path: Path) -> None:
     table = interests(500, longest=40)
     path = write(table, tmp_path / "log.parquet")
@@ -144,6 +148,7 @@ def test_the_last_elements_of_long_histories_are_read(session: xpsql.Session, tm
     np.testing.assert_array_equal(predicted(session, "m", path), predicted(session, "m", short))
 
 
+@costly
 def test_empty_histories_and_targets_in_their_own_are_scored(session: xpsql.Session, tmp_path: Path) -> None:
     train(session, "m", f"dien ({HISTORY})", write(interests(500), tmp_path / "log.parquet"))
     histories = [None, [], [None], [5], [5, None], [5, 7], [7, 5]]
@@ -157,6 +162,7 @@ def test_empty_histories_and_targets_in_their_own_are_scored(session: xpsql.Sess
     assert found[5] != found[6]  # the order matters
 
 
+@costly
 def test_it_learns_several_labels_beside_a_booster(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(interests(500), tmp_path / "log.parquet")
     session.sql(
@@ -175,6 +181,7 @@ def test_fields_that_do_not_match_are_refused(session: xpsql.Session, tmp_path: 
         train(session, "m", "dien (target = (item, category), history = (clicked_items))", path, settings="seed = 1")
 
 
+@costly
 def test_histories_of_every_length_take_few_compilations(session: xpsql.Session, tmp_path: Path) -> None:
     """Beside those of any training, such as the first values of layers: a log of short histories has made them before."""
     for name, rows, longest in (("short", 100, 1), ("m", 4_000, 100)):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
+from tests.cases import costly, costly_after_first
 from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.layers.attention import Attended, Attention
 from xpsql.algorithms.layers.dense_layers import Parameters
@@ -94,6 +95,7 @@ def test_padding_has_no_weight() -> None:
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("activation", "grouped", "width", "hidden"),
     [
@@ -133,6 +135,7 @@ def random_mask(share: float, batch: int, length: int) -> NDArray[np.bool_]:
     return np.random.default_rng(1).permutation(mask).reshape(batch, length)
 
 
+@costly
 def test_it_finds_the_target_in_the_history_where_sums_of_slots_hardly_do(session: xpsql.Session, tmp_path: Path) -> None:
     log, test = write(interests(8_000), tmp_path / "log.parquet"), write(interests(4_000, seed=1), tmp_path / "test.parquet")
     settings, found = f"passes = 4, batch_size = 128, {SHARED}", {}
@@ -144,6 +147,7 @@ def test_it_finds_the_target_in_the_history_where_sums_of_slots_hardly_do(sessio
     assert found["din"] > found["pooled"] + 0.03
 
 
+@costly
 def test_a_history_of_structs_is_one_of_aligned_arrays(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(interests(1_000), tmp_path / "log.parquet")
     structs = "label, user, item, category, clicks"
@@ -153,6 +157,7 @@ def test_a_history_of_structs_is_one_of_aligned_arrays(session: xpsql.Session, t
     np.testing.assert_array_equal(predicted(session, "arrays", path), predicted(session, "structs", path, structs))
 
 
+@costly
 def test_the_last_elements_of_long_histories_are_read(session: xpsql.Session, tmp_path: Path) -> None:
     table = interests(1_000, longest=40)
     path = write(table, tmp_path / "log.parquet")
@@ -174,6 +179,7 @@ def test_empty_histories_and_targets_in_their_own_are_scored(session: xpsql.Sess
     assert found[3] == found[4] != found[0]
 
 
+@costly
 def test_a_continued_model_reads_as_before(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(interests(1_000), tmp_path / "log.parquet")
     train(session, "m", f"din ({HISTORY}, length = 3)", path)

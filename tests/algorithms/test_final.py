@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cases import costly
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.layers.batch_norm import EPSILON
 from xpsql.algorithms.losses import LOGLOSS
@@ -27,6 +28,7 @@ def test_a_layer_multiplies_one_half_by_the_other_and_rectifies() -> None:
     np.testing.assert_allclose(moved, np.maximum(both + 1, 0), rtol=1e-3, atol=1e-4)
 
 
+@costly
 @pytest.mark.parametrize("options", [{}, {"normalise": "none"}, {"blocks": 1}, {"dropout": 0.5}, {"booster": (8,)}])
 def test_every_form_conforms(options: dict[str, object]) -> None:
     made = FinalOptions(dim=4, hidden=(8, 4), **options)  # type: ignore[arg-type]
@@ -44,6 +46,7 @@ def test_a_block_is_drawn_to_what_both_predict_and_no_further() -> None:
     assert float(at) == pytest.approx(1, abs=0.05)
 
 
+@costly
 def test_what_has_no_halves_is_refused() -> None:
     with pytest.raises(OptionError, match="even numbers of units"):
         FINAL.make(FinalOptions(hidden=(7,)), algorithms.LAYOUT)

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import xpsql
+from tests.cases import costly
 from tests.training.log import write
 
 ROWS = 400
@@ -94,6 +95,7 @@ def clicks() -> tuple[Doubles, NDArray[np.int32]]:
     return x, (np.random.default_rng(6).random(ROWS) < 1 / (1 + np.exp(-signal))).astype(np.int32)
 
 
+@costly
 def test_logistic_regression_finds_the_coefficients_of_scikit_learn(session: xpsql.Session, tmp_path: Path) -> None:
     x, y = clicks()
     path = table(x, y, tmp_path / "log.parquet")
@@ -103,6 +105,7 @@ def test_logistic_regression_finds_the_coefficients_of_scikit_learn(session: xps
     assert weights["(intercept)"] == pytest.approx(peer.intercept_[0], abs=3e-3)
 
 
+@costly
 def test_svm_finds_the_coefficients_of_scikit_learn(session: xpsql.Session, tmp_path: Path) -> None:
     x, y = clicks()
     path = table(x, y, tmp_path / "log.parquet")

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cases import costly_after_first
 from xpsql.algorithms.layers import _lookups
 from xpsql.algorithms.layers.affine import affine, side_by_side
 from xpsql.algorithms.layers.lookups import gathered, meetings, met, portable, product, projected, sums, taken, totals
@@ -160,6 +161,7 @@ def lines(batch: int) -> jax.Array:
     return jnp.asarray(np.stack(kinds), jnp.int32)
 
 
+@costly_after_first
 @pytest.mark.parametrize("batch", [0, 1, 5, 64, 100])
 @pytest.mark.parametrize(("dim", "units"), [(1, 16), (3, 5), (8, 48), (16, 64), (17, 80), (20, 150)])
 def test_a_product_of_rows_side_by_side_and_its_gradients_are_those_of_jax(dim: int, units: int, batch: int) -> None:
@@ -194,6 +196,7 @@ def test_stacked_inputs_times_a_matrix_are_those_laid_side_by_side_times_it(num_
     np.testing.assert_allclose(stacked.times(kernel), stacked.whole() @ kernel, rtol=1e-5, atol=1e-5)
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_is_traced_as_portable_has_no_custom_call_and_the_same_values(name: str) -> None:
     rows, index = inputs(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from sklearn.metrics import mean_pinball_loss, mean_poisson_deviance
 
 import xpsql
+from tests.cases import costly_after_first, quick
 from tests.training.log import log, write
 from xpsql.algorithms.losses import LOSSES, LossOptions, loss_of
 
@@ -77,6 +79,7 @@ def test_the_link_of_focal_rises_from_0_to_1_and_stays_finite(gamma: float) -> N
     assert (predictions[0], predictions[-1]) == pytest.approx((0, 1), abs=1e-4)
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_ranks_whatever_its_loss(session: xpsql.Session, tmp_path: Path, name: str) -> None:
     path = write(log(12_000), tmp_path / "log.parquet")
@@ -95,10 +98,12 @@ def test_squared_learns_numbers(session: xpsql.Session, tmp_path: Path, algorith
     assert {row["x"]: row["p"] for row in rows} == pytest.approx({"a": 3.5, "b": -2}, abs=0.1)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e6])
-@pytest.mark.parametrize(
-    "algorithm", ["xftrl", "fm", "ffm", "xnn", "wide_deep", "deepfm", "dcn", "xsvd (user = (x), item = (y), loss = 'squared')"]
-)
+SQUARED = ["xftrl", "fm", "ffm", "xnn", "wide_deep", "deepfm", "dcn", "xsvd (user = (x), item = (y), loss = 'squared')"]
+SCALES = [1e-6, 1e6]
+QUICK_SQUARED = [(name, SCALES[number % 2]) for number, name in enumerate(SQUARED)]
+
+
+@pytest.mark.parametrize(("algorithm", "scale"), quick(itertools.product(SQUARED, SCALES), QUICK_SQUARED))
 def test_squared_learns_numbers_of_any_size_and_place(
     session: xpsql.Session, tmp_path: Path, algorithm: str, scale: float
 ) -> None:
@@ -121,10 +126,13 @@ def counted(random: np.random.Generator, rows: int, mean: float) -> pa.Table:
 
 
 NETWORKS = ["fm", "ffm", "xnn", "wide_deep", "deepfm", "dcn", "final"]
+NUMERIC = ["xftrl", *NETWORKS, "owlqn", "xgboost", "xsvd (user = (x), item = (y), {})"]
+POISSON, QUANTILE = LOSSES_OF_NUMBERS = ["loss = 'poisson'", "loss = 'quantile', at = 0.9"]
+QUICK = [(name, POISSON if number % 2 else QUANTILE) for number, name in enumerate(NUMERIC)]
+"""Each algorithm with one of the losses, each loss with half of the algorithms."""
 
 
-@pytest.mark.parametrize("algorithm", ["xftrl", *NETWORKS, "owlqn", "xgboost", "xsvd (user = (x), item = (y), {})"])
-@pytest.mark.parametrize("loss", ["loss = 'poisson'", "loss = 'quantile', at = 0.9"])
+@pytest.mark.parametrize(("algorithm", "loss"), quick(itertools.product(NUMERIC, LOSSES_OF_NUMBERS), QUICK))
 def test_counts_and_quantiles_are_learned_by_every_algorithm_that_takes_numbers(
     session: xpsql.Session, tmp_path: Path, algorithm: str, loss: str
 ) -> None:

@@ -14,8 +14,9 @@ import pytest
 
 import xpsql
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, random_inputs
+from tests.cases import costly, costly_after_first
 from tests.training.log import session, write
-from xpsql.algorithms.linear.scores import linear_scores
+from xpsql.algorithms.linear.scores import wide_scores
 from xpsql.algorithms.networks.deep import network_inputs
 from xpsql.algorithms.networks.multi_task import MULTI_TASK, MultiTaskOptions, along, multi_task
 from xpsql.platform.errors import DataError, OptionError, StatementError
@@ -39,6 +40,7 @@ def trial() -> AlgorithmTrial:
     return AlgorithmTrial(MULTI_TASK, options, algorithms.LAYOUT._replace(labels=("click", "buy")))
 
 
+@costly_after_first
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
 def test_a_chain_over_levels_of_experts_conforms(trial: AlgorithmTrial, check: Callable[[AlgorithmTrial], None]) -> None:
     check(trial)
@@ -91,7 +93,7 @@ def test_scores_are_those_of_plain_loops(base: str, levels: int, own: int) -> No
     inputs = random_inputs()
     found = made.scores({name: jnp.asarray(v) for name, v in values.items()}, inputs)
     whole = np.asarray(network_inputs({"vectors": jnp.asarray(values["vectors"])}, inputs, TWO).whole())
-    wide = np.asarray(linear_scores(jnp.asarray(values["weights"]), inputs))
+    wide = np.asarray(wide_scores(jnp.asarray(values["weights"]), inputs, TWO))
     for example in range(BATCH):
         seen, shared = [whole[example]] * 2, whole[example]
         for level in range(1, levels + 1):
@@ -138,6 +140,7 @@ TRAIN = "TRAIN MODEL {} USING multi_task ({}) LABEL click, buy WITH (workers = 1
 SCORE = "SELECT * FROM ML.PREDICT(MODEL {}, (SELECT * FROM parquet.`{}`))"
 
 
+@costly
 def test_a_chain_learns_rare_buys_from_clicks(session: xpsql.Session, tmp_path: Path) -> None:
     train = write(funnel(6000, 1, buying=0.02), tmp_path / "train.parquet")  # 50 of them
     test = write(funnel(20_000, 2, buying=0.02), tmp_path / "test.parquet")
@@ -156,6 +159,7 @@ def test_a_chain_learns_rare_buys_from_clicks(session: xpsql.Session, tmp_path: 
     assert abs(given.mean() - 0.02) < 0.01
 
 
+@costly
 @pytest.mark.parametrize("base", ["mmoe", "ple"])
 def test_experts_learn_both_labels_and_go_on(session: xpsql.Session, tmp_path: Path, base: str) -> None:
     train, test = write(funnel(6000, 1), tmp_path / "train.parquet"), write(funnel(4000, 2), tmp_path / "test.parquet")
@@ -198,6 +202,7 @@ def test_a_chain_needs_two_labels(session: xpsql.Session) -> None:
         session.sql("TRAIN MODEL m USING multi_task (chain = true) LABEL x AS SELECT * FROM VALUES (0, 'a') AS t(x, y)")
 
 
+@costly
 def test_weights_of_labels_weigh_their_losses() -> None:
     plain, weighed = (multi_task(MultiTaskOptions(**SMALL, task_weights=w), TWO) for w in ((), (1, 3)))
     scores, labels = jnp.array([[0.5, -1.0]]), jnp.array([[1.0, 0.0]])

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.algorithms.test_conformance import OTHERS
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Layout
-from xpsql.testing import AlgorithmTrial, algorithms
+from xpsql.algorithms.vertex_program import EdgeGroups, GraphRound
+from xpsql.platform.registry import EDGES
+from xpsql.testing import AlgorithmTrial, GraphTrial, algorithms
 
-OF_TRAININGS = {"network": {"history", "sha256"}, "xgboost": {"rounds"}}
-"""Options that are read while columns are found, while a file is opened, or while a package learns: not by the factory."""
+OF_TRAININGS = {"network": {"history", "sha256"}, "xgboost": {"rounds"}, "sequence": {"context", "negatives", "temperature"}}
+"""Options that are read while columns are found, while a file is opened, or while a package learns: not by the factory. Those
+of sequence are read without labels, or with a stored history."""
 
 
 def recording(options: Any) -> tuple[Any, set[str]]:
@@ -47,6 +51,11 @@ def test_every_option_of_an_algorithm_is_read(name: str) -> None:
     if name == "xgboost":
         pytest.importorskip("xgboost")
         part.make(options, Layout(("user",), (), ("price",))).learns.learner._parameters()
+    elif name in ("swing", "common_neighbours"):
+        groups = EdgeGroups(np.array([0, 0, 2]), np.zeros(2, np.int32), None, 0, 1)
+        part.make(options, Layout()).learns.program.combine.along(groups, np.arange(2), GraphRound(-1, 0))
+    elif part.takes == EDGES:
+        GraphTrial(part, options).usual()
     else:
         trial = AlgorithmTrial(part, options, layout)
         for table in trial.algorithm.tables:

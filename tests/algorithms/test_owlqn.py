@@ -15,6 +15,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, PoissonRegressor, Qu
 from sklearn.metrics import mean_pinball_loss
 
 import xpsql
+from tests.cases import costly, quick, slow
 from tests.sparks import needs_spark_4
 from tests.training.log import write
 from xpsql.algorithms.linear.quasi_newton import minimise, pseudo_gradient
@@ -36,7 +37,7 @@ class Log:
         self.clicks = (random.random(ROWS) < 1 / (1 + np.exp(-score))).astype(int)
         self.prices = 1000 + 50 * score + random.normal(size=ROWS)
         columns = {"city": city, **dict(zip(NAMES, x.T, strict=True))}
-        self.path = write(pa.table({"label": self.clicks, "price": self.prices, **columns}), folder / "log.parquet", 300)
+        self.path = write(pa.table({"label": self.clicks, "price": self.prices, **columns}), folder / "log.parquet", 500)
         self.matrix = np.column_stack([(x - x.mean(axis=0)) / x.std(axis=0), np.eye(CITIES)[city]])
 
 
@@ -70,6 +71,7 @@ def test_with_an_l2_penalty_it_finds_the_weights_of_scikit_learn(session: xpsql.
     assert intercept == pytest.approx(peer.intercept_[0], abs=1e-3)
 
 
+@costly
 def test_with_an_l1_penalty_it_finds_the_optimum_of_scikit_learn_and_its_zeros(session: xpsql.Session, log: Log) -> None:
     weights, intercept = learned(session, log, "owlqn (l1 = 3, l2 = 0, tolerance = 1e-9)")
     peer = LogisticRegression(C=1 / 3, l1_ratio=1, solver="saga", tol=1e-8, max_iter=20_000).fit(log.matrix, log.clicks)
@@ -79,6 +81,7 @@ def test_with_an_l1_penalty_it_finds_the_optimum_of_scikit_learn_and_its_zeros(s
     assert (weights == 0).sum() > 3
 
 
+@costly
 def test_with_squared_loss_it_finds_the_lasso_in_the_labels_unit(session: xpsql.Session, log: Log) -> None:
     price = "price AS label, * EXCEPT (label, price)"
     weights, _ = learned(session, log, "owlqn (loss = 'squared', l1 = 40, l2 = 0, tolerance = 1e-9)", price)
@@ -90,6 +93,7 @@ def test_with_squared_loss_it_finds_the_lasso_in_the_labels_unit(session: xpsql.
     assert row["examples"] == ROWS
 
 
+@costly
 def test_with_poisson_loss_it_finds_the_weights_of_scikit_learn(session: xpsql.Session, log: Log) -> None:
     label = "CAST(floor(price / 100) AS BIGINT) AS label, * EXCEPT (label, price)"
     weights, intercept = learned(session, log, "owlqn (loss = 'poisson', l2 = 2, tolerance = 1e-10, iterations = 1000)", label)
@@ -98,7 +102,8 @@ def test_with_poisson_loss_it_finds_the_weights_of_scikit_learn(session: xpsql.S
     assert intercept == pytest.approx(peer.intercept_, abs=1e-3)
 
 
-@pytest.mark.parametrize("at", [0.1, 0.5, 0.9])
+@costly
+@pytest.mark.parametrize("at", quick([0.1, 0.5, 0.9], [0.9]))
 def test_with_the_loss_of_a_quantile_it_comes_near_the_optimum_of_scikit_learn(
     session: xpsql.Session, log: Log, at: float
 ) -> None:
@@ -112,6 +117,7 @@ def test_with_the_loss_of_a_quantile_it_comes_near_the_optimum_of_scikit_learn(
     assert found["coverage"] == pytest.approx(at, abs=0.02)
 
 
+@costly
 def test_metrics_and_statistics_are_those_of_the_data(session: xpsql.Session, log: Log) -> None:
     learned(session, log, "owlqn WITH (workers = 2)")
     on_data = f"SELECT * FROM ML.EVALUATE(MODEL m, (SELECT * EXCEPT (price) FROM parquet.`{log.path}`))"
@@ -129,6 +135,7 @@ def test_metrics_and_statistics_are_those_of_the_data(session: xpsql.Session, lo
     assert len(objectives) > 3
 
 
+@costly
 def test_a_version_that_continues_begins_where_its_parent_ended(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     statement = "owlqn (l2 = 2, tolerance = 1e-9)"
     learned(session, log, statement)
@@ -158,11 +165,12 @@ def test_clauses_that_mean_nothing_are_refused(session: xpsql.Session, clause: s
         session.sql(f"TRAIN MODEL m USING owlqn {clause} AS SELECT 1 AS label, 'a' AS city")
 
 
+@costly
 @pytest.mark.parametrize(
     ("operator", "l1", "l2"),
     [
-        ("regularize (strength = 2)", 0, 2),
-        ("regularize (penalty = 'elastic', strength = 4, l1_ratio = 0.75)", 3, 1),
+        pytest.param("regularize (strength = 2)", 0, 2, marks=slow),
+        pytest.param("regularize (penalty = 'elastic', strength = 4, l1_ratio = 0.75)", 3, 1, marks=slow),
         ("regularize (penalty = 'l1', strength = 9, by_frequency = (1000000, 3))", 3, 0),
         ("regularize (penalty = 'l1', strength = 1), regularize (penalty = 'group', strength = 2)", 3, 0),
     ],
@@ -175,6 +183,7 @@ def test_penalties_of_regularize_are_those_of_its_own_options(
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@costly
 def test_rare_features_are_regularised_by_their_frequency(session: xpsql.Session, log: Log) -> None:
     """Numbers occur in all rows, cities in less than 200."""
     weights, _ = learned(
@@ -184,6 +193,7 @@ def test_rare_features_are_regularised_by_their_frequency(session: xpsql.Session
     assert np.abs(weights[: len(NAMES)]).min() > 0.1
 
 
+@costly
 @pytest.mark.parametrize("l1", [0.0, 3.0])
 def test_weights_within_a_limit_are_the_best_of_those(session: xpsql.Session, log: Log, l1: float) -> None:
     """Against a bounded search of another kind, each weight as its positive and its negative part."""
@@ -206,14 +216,17 @@ def test_weights_within_a_limit_are_the_best_of_those(session: xpsql.Session, lo
     assert objective(log, weights, intercept, l1, 2) == pytest.approx(peer.fun, rel=1e-7)
 
 
+@costly
 @needs_spark_4  # whose SQL has EXCEPT (columns)
-def test_spark_finds_the_same_optimum_on_one_two_and_four_workers(spark: SparkSession, log: Log, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", quick([1, 2, 4], [2]))
+def test_spark_finds_the_same_optimum_on_any_number_of_workers(
+    spark: SparkSession, log: Log, tmp_path: Path, workers: int
+) -> None:
     peer = LogisticRegression(C=1 / 3, l1_ratio=1, solver="saga", tol=1e-8, max_iter=20_000).fit(log.matrix, log.clicks)
     least = objective(log, peer.coef_[0], peer.intercept_[0], 3, 0)
     with xpsql.connect(tmp_path / "spark", spark, SilentReporter()) as session:
-        for workers in (1, 2, 4):
-            statement = f"owlqn (l1 = 3, l2 = 0, tolerance = 1e-9) WITH (workers = {workers})"
-            assert objective(log, *learned(session, log, statement), 3, 0) == pytest.approx(least, rel=1e-4)
+        statement = f"owlqn (l1 = 3, l2 = 0, tolerance = 1e-9) WITH (workers = {workers})"
+        assert objective(log, *learned(session, log, statement), 3, 0) == pytest.approx(least, rel=1e-4)
 
 
 def test_the_search_ends_at_the_least_of_a_quadratic_with_kinks() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -54,6 +55,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[xpsql.Sessio
         yield session, folder
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("label", "better", "worse", "margin"),
     [

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from xpsql.algorithms.inputs import Layout
 from xpsql.algorithms.linear.ffm import FfmOptions
 from xpsql.algorithms.linear.fm import FmOptions
@@ -60,6 +61,7 @@ def pairs_log(folder: Path, number: int) -> str:
     return f"parquet.`{folder / 'log.parquet'}`"
 
 
+@costly_after_first
 @pytest.mark.parametrize(("algorithm", "least", "vectors"), [("fm", 0.80, "0.2828"), ("ffm", 0.80, "0.4"), ("xnn", 0.74, "")])
 def test_pairs_are_learned_from_a_short_log_and_a_version_tells_its_rates(
     tmp_path: Path, algorithm: str, least: float, vectors: str

@@ -13,6 +13,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
+from tests.cases import costly_after_first
 from xpsql.algorithms.layers.dense_layers import Layer
 from xpsql.algorithms.layers.parallel import Parallel
 from xpsql.algorithms.layers.running import follow, learning
@@ -65,6 +66,7 @@ def test_where_nothing_is_learned_nothing_follows() -> None:
     follow({}, lambda mask: pytest.fail("It was asked for statistics."))
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     "using",
     [

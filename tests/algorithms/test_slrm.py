@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import embedded, write
 from tests.training.log import session as on_each
 from xpsql.algorithms.augments import pairs
@@ -79,6 +80,7 @@ def test_items_of_a_history_may_have_weights(session: xpsql.Session, tmp_path: P
     assert scores["b"] > 0 > scores["a"]
 
 
+@costly_after_first
 def test_keys_of_pairs_can_be_computed_in_sql(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)
     on_each.sql(TRAIN.format("", path))
@@ -107,6 +109,7 @@ def test_rows_of_label_0_need_no_random_ones(session: xpsql.Session, tmp_path: P
     assert row["examples"] == table.num_rows
 
 
+@costly
 @embedded
 def test_related_pairs_are_features_of_xsvd(on_each: xpsql.Session, tmp_path: Path) -> None:
     path = write(baskets(), tmp_path / "log.parquet", 10_000)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.training.log import write
 from tests.training.processes import ProcessTasks
 from xpsql.algorithms.base import Layout
@@ -59,6 +60,7 @@ def recall(
     return float(session.sql(f"SELECT recall FROM ML.EVALUATE({call})").arrow().column(0)[0].as_py())
 
 
+@costly
 @pytest.mark.parametrize("model", ["narrow", "wide"])
 def test_what_is_left_of_a_users_kind_is_found(session: xpsql.Session, model: str) -> None:
     assert recall(session, model) > 0.75  # 14 items of the kind are left; of all, they are an eighth
@@ -80,6 +82,7 @@ def test_a_beam_of_all_leaves_ranks_as_all_scores_do(session: xpsql.Session) -> 
         assert [row["score"] for row in rows[start : start + 5]] == pytest.approx(wanted, abs=1e-4)
 
 
+@costly
 def test_new_items_get_leaves_and_are_found_and_old_ones_keep_theirs(session: xpsql.Session, tmp_path: Path) -> None:
     session.sql(f"EXPORT MODEL narrow VERSION 1 TO '{tmp_path / 'old'}' FORMAT parquet")
     before = recall(session, "narrow")
@@ -120,6 +123,7 @@ def test_items_in_no_leaf_are_reported_and_not_found(session: xpsql.Session) -> 
     assert set(found["item"].to_pylist()) == {1, 7}
 
 
+@costly
 @pytest.mark.parametrize("shared", [True, False])
 def test_attention_cut_to_the_length_of_histories_is_that_of_all_places(shared: bool) -> None:
     random = np.random.default_rng(1)
@@ -190,6 +194,7 @@ def check_rounds(session: xpsql.Session) -> None:
     assert not (version.folder / "rounds").exists()
 
 
+@costly
 def test_a_tree_is_made_anew_round_by_round_and_the_best_pass_is_kept_wherever_it_is_interrupted(
     session: xpsql.Session,
 ) -> None:
@@ -223,6 +228,7 @@ def test_a_tree_is_made_anew_round_by_round_and_the_best_pass_is_kept_wherever_i
     assert session.sql(INFO).arrow().equals(lines)
 
 
+@costly
 def test_rounds_on_tasks_begin_with_the_best_pass_and_a_tree_that_all_workers_have(
     session: xpsql.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -231,6 +237,7 @@ def test_rounds_on_tasks_begin_with_the_best_pass_and_a_tree_that_all_workers_ha
     check_rounds(session)
 
 
+@costly
 def test_a_version_goes_on_in_rounds_where_rows_are_held_out(session: xpsql.Session) -> None:
     train, rows = ROUNDS.format(more="workers = 1"), f"AS SELECT * FROM {MIXED.format('NOT last')}"
     session.sql(

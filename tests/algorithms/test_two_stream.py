@@ -8,12 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cases import costly
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.networks.two_stream import TWO_STREAM, Fusion, TwoStreamOptions
 from xpsql.platform.errors import OptionError
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial, algorithms
 
 
+@costly
 @pytest.mark.parametrize(
     "options",
     [

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, slow_elsewhere
 from tests.training.log import embedded, session, write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.blocks.bags import BagRows
@@ -43,6 +44,7 @@ def log() -> tuple[pa.Table, pa.Table]:
     )
 
 
+@slow_elsewhere
 def test_recall_beats_popularity_and_a_new_item_is_found_by_its_kind(session: xpsql.Session, tmp_path: Path) -> None:
     train, last = log()
     path, held = write(train, tmp_path / "log.parquet", 10_000), write(last, tmp_path / "last.parquet", 10_000)
@@ -70,6 +72,7 @@ def test_recall_beats_popularity_and_a_new_item_is_found_by_its_kind(session: xp
     assert session.models.version("m").number == 2
 
 
+@costly
 @embedded
 def test_vectors_have_length_one_and_their_product_is_the_score(session: xpsql.Session, tmp_path: Path) -> None:
     train, last = log()
@@ -121,6 +124,7 @@ def loss(
     return algorithm.goal.losses({"vectors": jnp.array(vectors), **dense}, inputs)[0][:, 0]
 
 
+@costly
 @pytest.mark.parametrize("correction", ["logq", "none"])
 def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) -> None:
     options = TwoTowerOptions(dim=4, temperature=0.5, correction=correction)
@@ -142,6 +146,7 @@ def test_the_loss_is_the_softmax_over_the_items_of_other_users(correction: str) 
     np.testing.assert_allclose(loss(options, users, items, weight, counts, ages)[:4], expected, rtol=1e-4)
 
 
+@costly
 @pytest.mark.parametrize("correction", ["logq", "none"])
 def test_random_items_are_negatives_by_how_often_each_is_expected(correction: str) -> None:
     options = TwoTowerOptions(dim=4, temperature=0.5, correction=correction, negatives=2)
@@ -184,6 +189,7 @@ def test_slots_have_one_tower(query: tuple[str, ...], item: tuple[str, ...], mes
         two_tower(TwoTowerOptions(query=query, item=item), layout)
 
 
+@costly
 @embedded
 def test_windows_measure_how_many_items_are_found_in_a_sample(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log()[0], tmp_path / "log.parquet", 10_000)
@@ -210,6 +216,7 @@ def test_an_item_is_found_where_it_is_in_the_best_twentieth() -> None:
     assert found_in(scores[:1, :5], jnp.array([3.5]), others[:1, :5]).tolist() == [0]  # of few only the first
 
 
+@costly
 @embedded
 def test_rows_held_out_judge_passes_by_recall(session: xpsql.Session, tmp_path: Path) -> None:
     train, last = log()

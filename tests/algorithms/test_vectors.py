@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.algorithms.inputs import Inputs, Layout, SideSlots, SideVectors
 from xpsql.algorithms.networks.wide_deep import WIDE_DEEP
@@ -87,6 +88,7 @@ def auc(session: xpsql.Session, version: int, more: str = "", rows: str = "new")
     return float(found["auc"][0].as_py())
 
 
+@costly
 def test_pictures_that_no_example_had_are_distinguished_by_their_vectors(session: xpsql.Session) -> None:
     assert auc(session, 1) > 0.9
     with_ids_alone = f"TRAIN MODEL ids USING {USING} WITH (share = (clicked AS image)) AS SELECT {COLUMNS} FROM log"
@@ -114,6 +116,7 @@ def test_a_statement_may_give_other_vectors(session: xpsql.Session) -> None:
     assert len(set(none["predicted_label"].to_pylist())) == 1
 
 
+@costly
 def test_spark_learns_and_scores_the_same(session: xpsql.Session, folder: Path, spark: SparkSession, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "warehouse", spark, SilentReporter()) as other:
         tables(other, folder)
@@ -124,6 +127,7 @@ def test_spark_learns_and_scores_the_same(session: xpsql.Session, folder: Path, 
     np.testing.assert_allclose(np.sort(there), np.sort(here), rtol=1e-4, atol=1e-6)
 
 
+@costly
 def test_exports_carry_what_the_network_makes_of_vectors_and_a_delta_has_all_of_them(
     session: xpsql.Session, tmp_path: Path
 ) -> None:
@@ -190,6 +194,7 @@ def test_further_slots_are_as_if_the_query_had_them() -> None:
 TRAIN, LOG = f"TRAIN MODEL bad USING {USING}", f"AS SELECT {COLUMNS} FROM log"
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("statement", "error", "message"),
     [

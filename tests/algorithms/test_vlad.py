@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import xpsql
 from tests.algorithms.interests import interests
+from tests.cases import costly, costly_after_first
 from xpsql.algorithms.layers.vlad import EXPANSION, GROUPS, VLADS
 from xpsql.platform.errors import OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -82,6 +83,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
 FILE = Path(__file__).parent / "bridges" / "plain.py"
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     "using",
     [
@@ -97,6 +99,7 @@ def test_a_network_learns_from_arrays_of_vectors(session: xpsql.Session, using: 
     session.sql(f"CONTINUE MODEL m AS {query} LIMIT 200")
 
 
+@costly
 def test_a_target_finds_its_category_among_pooled_elements(session: xpsql.Session) -> None:
     query = "SELECT label, user, item, category, clicks FROM log"
     using = "multi_task (pooled = (clicks), clusters = 12, dim = 8, hidden = (64, 32), vector_learning_rate = 0.1)"
@@ -106,6 +109,7 @@ def test_a_target_finds_its_category_among_pooled_elements(session: xpsql.Sessio
     assert "netvlad.pooled.centres" in {entry.name for entry in session.models.version("pooled").manifest.dense}
 
 
+@costly
 def test_what_cannot_be_pooled_is_refused(session: xpsql.Session) -> None:
     with pytest.raises(StatementError, match="frames"):
         session.sql("TRAIN MODEL bad USING wide_deep (frames = (item)) AS SELECT label, item FROM log")

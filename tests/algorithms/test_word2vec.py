@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
+from tests.cases import costly
 from tests.training.log import write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.blocks.bags import BagRows
@@ -85,6 +86,7 @@ TRAIN = "TRAIN MODEL {} USING word2vec (dim = 16, window = 2, learning_rate = 0.
 ONCE = "WITH (passes = 1, workers = 1)"
 
 
+@costly
 def test_neighbours_in_sequences_are_nearest(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(walks(), tmp_path / "walks.parquet")
     session.sql(TRAIN.format("m", "WITH (passes = 5, workers = 1)", path))
@@ -111,6 +113,7 @@ def test_a_sequence_is_predicted_as_its_mean_vector(session: xpsql.Session, tmp_
     np.testing.assert_array_equal(found[("new",)], np.zeros(16))
 
 
+@costly
 def test_evaluation_gives_the_mean_loss_which_learning_lowers(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(walks(), tmp_path / "walks.parquet")
     losses = []
@@ -160,6 +163,7 @@ def test_what_is_no_sequence_is_refused(layout: Layout) -> None:
         word2vec(OPTIONS, layout)
 
 
+@costly
 @pytest.mark.parametrize(("sequences", "features"), [([[], [], ["a", "b"], ["c"]], 3), ([[], [], [], []], 0)])
 def test_explain_estimates_the_features_of_a_log_that_begins_without_features(
     session: xpsql.Session, tmp_path: Path, sequences: list[list[str]], features: int

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow, slow_elsewhere
 from tests.notes import Notes
 from tests.training.log import embedded, session, write
 from xpsql.platform.errors import ModelError, OptionError, StatementError
@@ -69,6 +70,7 @@ TRAIN = (
 )
 
 
+@costly_after_first
 def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
     peer = xgboost.train(PARAMETERS, log.matrix(), 20).predict(log.matrix())
@@ -78,6 +80,7 @@ def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) 
     assert row["auc"] > 0.75
 
 
+@slow_elsewhere
 def test_weights_are_the_numbers_of_categories_by_frequency(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
     cities = "SELECT explode(array('oslo', 'rome', 'bern', 'kyiv', 'riga')) AS city"
@@ -89,6 +92,8 @@ def test_weights_are_the_numbers_of_categories_by_frequency(session: xpsql.Sessi
     assert rows["weight"].to_pylist() == [1, 2, 3, 4, 5]
 
 
+@costly
+@slow_elsewhere
 def test_a_category_that_is_not_known_is_missing(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
     row = "SELECT 'paris' AS city, CAST(0.5 AS FLOAT) AS a, array(CAST(1.0 AS FLOAT)) AS v"
@@ -104,6 +109,7 @@ def spark_session(spark: SparkSession, tmp_path: Path) -> Iterator[xpsql.Session
         yield session
 
 
+@costly
 def test_workers_on_spark_learn_the_model_of_one_process(spark_session: xpsql.Session, log: Log) -> None:
     """Row groups are four: one of five workers has no examples."""
     spark_session.sql(TRAIN.format(log.path).replace(" AS ", " WITH (workers = 5) AS "))
@@ -113,6 +119,7 @@ def test_workers_on_spark_learn_the_model_of_one_process(spark_session: xpsql.Se
     assert row["examples"] == ROWS
 
 
+@slow
 def test_workers_on_spark_go_on_from_the_version_before(spark_session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     more = Log(tmp_path, seed=1)
     spark_session.sql(TRAIN.format(log.path).replace(" AS ", " WITH (workers = 2) AS "))
@@ -125,6 +132,8 @@ def test_workers_on_spark_go_on_from_the_version_before(spark_session: xpsql.Ses
     np.testing.assert_allclose(predicted(spark_session, more), peer, atol=1e-4)
 
 
+@costly
+@slow_elsewhere
 def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     more = Log(tmp_path, seed=1)
     session.sql(TRAIN.format(log.path))
@@ -134,6 +143,7 @@ def test_a_version_that_continues_adds_rounds_on_the_new_data(session: xpsql.Ses
     np.testing.assert_allclose(predicted(session, more), peer, rtol=1e-6)
 
 
+@costly
 def test_an_older_xgboost_refuses_trees_that_it_may_misread(tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, whose xgboost says it is another."""
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
@@ -148,6 +158,7 @@ def test_an_older_xgboost_refuses_trees_that_it_may_misread(tmp_path: Path, log:
                 refused()
 
 
+@costly
 @embedded
 def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
@@ -158,6 +169,7 @@ def test_a_version_that_continues_takes_no_other_slots(session: xpsql.Session, l
     session.sql(f"CONTINUE MODEL m IGNORE (more) AS SELECT *, 1 AS more FROM parquet.`{log.path}`")
 
 
+@costly
 @embedded
 def test_categories_cannot_be_shrunk_away_as_others_would_get_their_numbers(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
@@ -178,6 +190,7 @@ def test_slots_that_the_limit_of_categories_cuts_are_told(tmp_path: Path, engine
     assert re.match("city has 5 values, of which categories = 2 keeps the most frequent apart: the others, 3[0-9]% of", told[0])
 
 
+@costly
 @embedded
 def test_a_model_without_categories_goes_on(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     session.sql(TRAIN.format(log.path).replace("AS SELECT", "IGNORE (city) AS SELECT"))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, linear_part, random_inputs
+from tests.cases import costly_after_first
 from xpsql.algorithms.base import Algorithm, Inputs
 from xpsql.algorithms.layers.dense_layers import Layer, layer_norm
 from xpsql.algorithms.networks.xnn import XnnOptions, xnn
@@ -67,7 +68,7 @@ def test_scores_follow_the_definition(interaction: str, pooling: str, wide: bool
                 strength[i, j] * a @ b for ((i, j), (a, b)) in zip(itertools.combinations(range(6), 2), pairs, strict=True)
             )
         if wide:
-            score += values["weights"][15, 0] + sum(values["weights"][f.row, 0] * f.value for f in features(inputs, example))
+            score += linear_part(values["weights"], inputs, example)
         np.testing.assert_allclose(scores[example, 0], score + deep(values, x, 2), rtol=1e-4, atol=1e-4)
 
 
@@ -93,7 +94,7 @@ def test_slots_of_a_group_are_one_slot_whose_vector_is_their_sum(interaction: st
         units = [slots["user"], slots["tags"], slots["item"] + slots["scores"], slots["price"], slots["picture"]]
         pairs = [(i, j, units[i] * units[j]) for i, j in itertools.combinations(range(5), 2)]
         x = np.concatenate([*units[:3], inputs.dense[example]])
-        score = values["weights"][15, 0] + sum(values["weights"][f.row, 0] * f.value for f in features(inputs, example))
+        score = linear_part(values["weights"], inputs, example)
         if interaction == "bi":
             bi = sum(product for _, _, product in pairs)
             x, score = np.concatenate([x, bi]), score + bi.sum()
@@ -141,6 +142,7 @@ def test_several_labels_have_an_output_and_weights_each() -> None:
         np.testing.assert_allclose(scores[:, [label]], one.scores({**values, **outputs}, inputs), rtol=1e-5)
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     "options",
     [

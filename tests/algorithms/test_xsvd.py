@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
+from tests.cases import costly, slow_elsewhere
 from tests.training.log import embedded, session, write
 from xpsql.algorithms.items.xsvd import XsvdOptions, xsvd
 from xpsql.platform.errors import ModelError, OptionError
@@ -67,6 +68,7 @@ def test_options_that_name_no_slot_are_refused(options: dict[str, Any], message:
         xsvd(XsvdOptions(**options), LAYOUT)
 
 
+@slow_elsewhere
 def test_what_users_like_is_learned_from_their_history_with_shared_rows(session: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(4)
     taste, item = random.integers(0, 2, 8_000), random.integers(0, 40, 8_000)
@@ -83,6 +85,7 @@ def test_what_users_like_is_learned_from_their_history_with_shared_rows(session:
     assert row["auc"] > 0.7
 
 
+@costly
 @embedded
 def test_a_log_of_what_was_taken_is_learned_beside_random_items(session: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(5)
@@ -111,6 +114,7 @@ def pairs_log(rows: int = 3_000) -> pa.Table:
     return pa.table({"label": label, "id": np.arange(rows), "item": item, "history": history.tolist()})
 
 
+@costly
 @embedded
 def test_pairs_of_items_have_weights_and_no_vectors(session: Any, tmp_path: Path) -> None:
     path = write(pairs_log(), tmp_path / "log.parquet")

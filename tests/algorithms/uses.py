@@ -10,20 +10,23 @@ import pyarrow as pa
 
 import xpsql
 from xpsql.algorithms import ALGORITHMS
+from xpsql.platform.registry import EDGES
 
 NETWORK = Path(__file__).parent / "bridges" / "plain.py"
 
 
 class Use(NamedTuple):
-    """The options of an algorithm, and the columns that it learns from."""
+    """The options of an algorithm, the columns that it learns from, and clauses that it needs."""
 
     options: str = ""
     columns: str = "label, user, item, price, tags, vector"
+    clauses: str = ""
 
     def train(self, model: str, algorithm: str, path: Path, settings: str | None = None) -> str:
         """Return a statement, by default for one worker, and one shard where there are shards."""
         usual = "workers = 1" if algorithm in ("owlqn", "xgboost") else "workers = 1, shards = 1"
-        return f"TRAIN MODEL {model} USING {algorithm} {self.options} WITH ({settings or usual}) AS {self.query(path)}"
+        using = f"{algorithm} {self.options} {self.clauses}"
+        return f"TRAIN MODEL {model} USING {using} WITH ({settings or usual}) AS {self.query(path)}"
 
     def query(self, path: Path) -> str:
         return f"SELECT {self.columns} FROM parquet.`{path}`"
@@ -42,11 +45,17 @@ SPECIAL = {
         "(dim = 8, item_dropout = 0, query = (user, tags), item = (item, price, vector))", "user, item, price, tags, vector"
     ),
     "tdm": Use("(dim = 4, history = (tags), hidden = (4), beam = 4)", "user, item, price, tags, vector"),
+    "sequence": Use(
+        "(dim = 8, dropout = 0, hidden = (8), length = 16) LABEL label GROUP user TIME ts",
+        "label, user, CAST(coalesce(price, 0) * 100 AS BIGINT) AS ts, item, tags",
+    ),
     "word2vec": Use("(dim = 8)", "tags"),
+    "line": Use("(dim = 8)", "user, item", "SOURCE user TARGET item"),
     "xgboost": Use("(rounds = 10)", "label, user, item, price, vector"),
     "xsvd": Use("(user = (user, price), feedback = (tags), negatives = 2)"),
 }
-USES = {part.name: SPECIAL.get(part.name, Use()) for part in ALGORITHMS}
+USES = {part.name: SPECIAL.get(part.name, Use()) for part in ALGORITHMS if part.takes != EDGES}
+"""All but vertex programs, which tests/graphs has."""
 
 
 def learned(session: xpsql.Session, model: str) -> pa.Table:

@@ -8,9 +8,10 @@ import pytest
 
 from benchmarks import GROUPS
 from benchmarks.__main__ import main
+from benchmarks.device_steps import steps
 from benchmarks.log import make
 
-ALONE = {"streams": "confluent_kafka", "serving": "httptools", "spark": "pyspark"}
+ALONE = {"streams": "confluent_kafka", "serving": "httptools", "spark": "pyspark", "parameters": "torch"}
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +29,8 @@ def test_a_quick_run_prints_figures_of_each_group(group: str, log: Path, capfd: 
     assert heading == group
     assert len(lines) >= 5
     assert not any(line.endswith(("pass", "miss")) for line in lines), "a quick run is held to no target"
+
+
+@pytest.mark.parametrize("name", ["xnn", "din"])
+def test_steps_on_a_device_run(name: str) -> None:
+    assert [figure.value > 0 for figure in steps(name, 4, 64)] == [True] * 3

@@ -15,9 +15,11 @@ import pytest
 
 from benchmarks import GROUPS, Figure, ratio, spread
 from benchmarks.__main__ import RESULTS, document, parse
+from benchmarks.frappe import MD5
 from benchmarks.log import calibration, make, scores
 from benchmarks.peers import auc
 from benchmarks.scale.__main__ import STEPS
+from tests.cases import costly
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {"what", "value", "unit", "low", "high", "target", "peer"}
@@ -42,7 +44,16 @@ def test_results_have_the_shape_that_pages_are_made_of(found: dict[str, object])
     assert isinstance(rows, list)
     assert all(set(row) - {"date"} == FIELDS and isinstance(row["value"], int | float) for row in rows)
     assert len({row["what"] for row in rows}) == len(rows), "a figure has a name of its own"
-    assert found["group"] in (*GROUPS, *(f"scale_{step}" for step in (*STEPS, "predictions")), "gpu", "new")
+    assert found["group"] in (
+        *GROUPS,
+        *(f"scale_{step}" for step in (*STEPS, "predictions")),
+        "gpu",
+        "sequences",
+        "auto",
+        *MD5,
+        "gowalla",
+        "new",
+    )
 
 
 def test_pages_show_the_results_as_they_are() -> None:
@@ -98,6 +109,7 @@ def test_a_log_is_the_same_for_the_same_seed_and_has_the_base_rate(tmp_path: Pat
     assert all(len(line.split()) == 1 + 2 * 39 for line in lines)
 
 
+@costly
 def test_a_label_depends_on_columns_and_on_pairs_of_them() -> None:
     truth = calibration(seed=7)
     linear, paired, _ = scores(7, 3, 50_000)

@@ -19,7 +19,23 @@ from benchmarks.scale.setting import Latency, Load, Setting, changed, drained, f
 from tests.benchmarks.message_by_message import ends
 from xpsql.platform.training.planning.forecast import RATES, UnitCosts, shard_seconds, worker_seconds
 
-PROOFS = ("gpu", "device_steps", "cores")
+PROOFS = (
+    "auto",
+    "auto_made",
+    "auto_peers",
+    "gpu",
+    "device_steps",
+    "cores",
+    "store",
+    "graphs",
+    "parameters",
+    "frappe",
+    "frappe_peer",
+    "gowalla",
+    "sequences",
+    "sequence_logs",
+    "sequence_peers",
+)
 ROOM, MOST_LINES, MOST_FILE_LINES = Path(curves.__file__).parent, 3000, 350
 LOAD = Load(10**9, 1, 4.4e-6, 24_000, 4096, 1.0, 1, 0)
 ONE = Setting(1, 1, 4096, LOAD, 40, turn=40, take=0.0, heartbeat=0.0)

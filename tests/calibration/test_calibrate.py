@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.notes import Notes
 from tests.training.test_resume import interrupted, reported_at_once  # noqa: F401  a fixture
 from xpsql.platform.errors import ModelError, StatementError, TrainingError
@@ -80,6 +81,7 @@ def test_predictions_mean_what_they_say_and_keep_their_order(embedded: xpsql.Ses
     assert (plain.requires, curved.requires) == ((), ("calibrated",))
 
 
+@costly
 def test_biases_repair_the_values_of_a_column(embedded: xpsql.Session, path: Path) -> None:
     trained(embedded, path, "IGNORE (site) " + EVALUATED.replace(" BY site", ""))
     trained(embedded, path, f"CALIBRATE (method = 'platt') {EVALUATED}")
@@ -94,6 +96,7 @@ def test_biases_repair_the_values_of_a_column(embedded: xpsql.Session, path: Pat
     assert row["field_share"] == 1
 
 
+@costly
 def test_both_engines_fit_the_same(path: Path, tmp_path: Path, spark: SparkSession) -> None:
     found = []
     for name, engine in (("duckdb", "duckdb"), ("spark", spark)):
@@ -108,6 +111,7 @@ def test_both_engines_fit_the_same(path: Path, tmp_path: Path, spark: SparkSessi
     assert windows["ece"] == pytest.approx(again["ece"], rel=1e-12)
 
 
+@costly
 def test_a_service_says_what_predictions_say(embedded: xpsql.Session, path: Path) -> None:
     rows = pq.read_table(path, columns=["site", "user"]).slice(0, 300)
     for using in ("xftrl", "fm", "xnn"):
@@ -122,6 +126,7 @@ def test_a_service_says_what_predictions_say(embedded: xpsql.Session, path: Path
                 np.testing.assert_allclose(said["predicted_click"].to_numpy(), expected, rtol=1e-6 if using == "xnn" else 0)
 
 
+@costly
 def test_rows_of_label_0_that_the_query_left_out_are_made_up_for(embedded: xpsql.Session, path: Path) -> None:
     trained(embedded, path, "")
     raw = predicted(embedded, path)
@@ -131,6 +136,7 @@ def test_rows_of_label_0_that_the_query_left_out_are_made_up_for(embedded: xpsql
     assert evaluated(embedded, path)["pcopc"] < 0.5
 
 
+@costly
 def test_a_version_that_continues_takes_over_half_of_what_was_known(embedded: xpsql.Session, path: Path) -> None:
     first = trained(embedded, path, BY)
     few = f"SELECT * FROM parquet.`{path}` LIMIT 300"
@@ -144,6 +150,7 @@ def test_a_version_that_continues_takes_over_half_of_what_was_known(embedded: xp
     assert len(predicted(embedded, path)) == ROWS
 
 
+@costly
 def test_a_training_that_was_interrupted_ends_with_the_same_calibrators(path: Path, tmp_path: Path) -> None:
     statement = (
         f"TRAIN MODEL m USING xftrl LABEL click {BY} {EVALUATED} WITH (checkpoint_seconds = 0.001, workers = 1) "
@@ -162,6 +169,7 @@ def test_a_training_that_was_interrupted_ends_with_the_same_calibrators(path: Pa
     assert found[0][3] == pytest.approx(found[1][3], rel=1e-12)
 
 
+@costly
 def test_the_gate_judges_predictions_before_and_after(embedded: xpsql.Session, path: Path) -> None:
     trained(embedded, path, f"{BY} {EVALUATED} RELEASE WHEN ece < 0.2 AND raw.ece < 0.3 AND field_rce(site) < 5")
     with pytest.raises(TrainingError, match=r"raw\.ece is 0\.\d+"):
@@ -196,6 +204,7 @@ def test_what_cannot_be_calibrated_is_refused_before_work_starts(
         trained(embedded, path, clauses, using)
 
 
+@costly
 def test_an_older_xpsql_does_not_serve_what_it_would_misread(embedded: xpsql.Session, path: Path) -> None:
     trained(embedded, path, BY)
     folder = embedded.models.version("m").folder
@@ -212,6 +221,7 @@ def test_a_damaged_file_of_biases_is_an_error(embedded: xpsql.Session, path: Pat
         predicted(embedded, path)
 
 
+@costly
 def test_graphs_and_explanations_have_the_calibration(embedded: xpsql.Session, path: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     trained(embedded, path, BY)

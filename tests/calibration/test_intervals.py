@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import slow_elsewhere
 from tests.serving.conftest import Client, failing
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError
@@ -20,7 +21,7 @@ from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.request_log import RequestLog
 from xpsql.platform.serving.served import Served
-from xpsql.platform.training.metrics.residuals import BINS, SHIFT, ResidualTally, half_width
+from xpsql.platform.training.metrics.residuals import BINS, SHIFT, ResidualTally, reach
 
 ROWS = 40_000
 
@@ -71,6 +72,7 @@ def test_new_labels_lie_between_the_bounds_as_often_as_said(numbers: xpsql.Sessi
     assert covered(numbers, folder, "number", share)[0] == pytest.approx(share, abs=0.02 if share < 0.9 else 0.01)
 
 
+@slow_elsewhere
 def test_both_engines_and_several_workers_and_labels_have_intervals(session: xpsql.Session, folder: Path) -> None:  # noqa: F811
     for given in ("workers = 1", "workers = 2, sync = 'bsp'"):
         session.sql(
@@ -138,14 +140,14 @@ def test_intervals_that_cannot_be_are_refused(session: xpsql.Session, folder: Pa
         session.sql(f"SELECT * FROM ML.PREDICT(MODEL m, ({rows}), {call})")
 
 
-def test_a_half_width_is_that_residual_whose_rank_the_formula_says() -> None:
+def test_a_bound_is_that_residual_whose_rank_the_formula_says() -> None:
     residuals = np.abs(np.random.default_rng(0).normal(size=999)).astype(np.float32)
     counts = np.bincount(residuals.view(np.uint32) >> SHIFT, minlength=BINS)
     for share in (0.5, 0.9, 0.99):
         exact = np.sort(residuals)[math.ceil(1000 * share) - 1]
-        found = half_width(np.arange(BINS), counts, share)
+        found = reach(np.arange(BINS), counts, share)
         assert exact <= found <= exact * (1 + 1 / 128)
-    assert half_width(np.arange(BINS), counts, 0.9999) == math.inf
+    assert reach(np.arange(BINS), counts, 0.9999) == math.inf
     tally = ResidualTally(3, np.arange(BINS), counts[None])
     assert tally.halved().counts.sum() <= counts.sum() / 2
 

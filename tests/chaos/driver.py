@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--pause", type=float, nargs=2, default=(0.0, 5.0), help="least and most seconds before a kill")
     parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, name=value")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.set_defaults(topic="")
+    parser.set_defaults(topic="", networks=False)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     log = write_log(given.folder / "log.parquet", given.rows)

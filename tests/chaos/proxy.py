@@ -37,6 +37,7 @@ class Pipe:
         self._held: list[bytes] | None = None
         self._since: bytes | None = None
         self._ended = False
+        self.up_bytes = self.down_bytes = 0
         self.over = threading.Event()
         for copy in (self._up, self._down):
             threading.Thread(target=copy, name="proxy copy", daemon=True).start()
@@ -80,6 +81,7 @@ class Pipe:
         """Copy from the client to the server."""
         with contextlib.suppress(OSError):
             while piece := self._client.recv(self._piece()):
+                self.up_bytes += len(piece)
                 self._pause()
                 with self._lock:
                     if self._held is None and self._since is not None and self._since in piece:
@@ -98,6 +100,7 @@ class Pipe:
         """Copy from the server to the client; answers to one that is cut off are dropped."""
         with contextlib.suppress(OSError):
             while piece := self._server.recv(self._piece()):
+                self.down_bytes += len(piece)
                 self._pause()
                 with contextlib.suppress(OSError):
                     self._client.sendall(piece)
@@ -130,6 +133,12 @@ class Proxy:
     def cuts(self) -> int:
         """How many connections were cut."""
         return len(self._dead)
+
+    @property
+    def carried(self) -> int:
+        """How many bytes came, from both ends."""
+        with self._lock:
+            return sum(pipe.up_bytes + pipe.down_bytes for pipe in (*self._dead, *self._pipes))
 
     @property
     def held(self) -> bytes:
@@ -173,7 +182,11 @@ class Proxy:
             for one in (client, server):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
-                self._pipes.append(Pipe(client, server, self._pause, lambda: self._random.randint(1, PIECE)))
+                if not self._closed.is_set():
+                    self._pipes.append(Pipe(client, server, self._pause, lambda: self._random.randint(1, PIECE)))
+                    continue
+            client.close()  # who connected as this closed
+            server.close()
 
     def _pause(self) -> None:
         if self._delay_seconds:
@@ -183,9 +196,9 @@ class Proxy:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._closed.set()
         self._listener.close()
         with self._lock:
+            self._closed.set()
             pipes = [*self._dead, *self._pipes]
         for pipe in pipes:
             pipe.close()

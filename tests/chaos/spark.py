@@ -98,7 +98,11 @@ def statement(given: argparse.Namespace, log: Path) -> str:
     settings += f", checkpoint_seconds = {given.checkpoint_seconds}"
     settings += ", until = 'available'" if given.topic else f", passes = {given.passes}"
     source = given.topic or f"parquet.`{log}`"
-    return f"TRAIN OR REPLACE MODEL m USING {learner(given.sync)} WITH ({settings}) AS SELECT * FROM {source}"
+    vectors, using = "", learner(given.sync)
+    if given.networks:
+        vectors, using = "VECTORS items AS (SELECT id, array(sin(id), cos(id)) AS vector FROM range(17)) ", learner("hybrid")
+        settings += ", vectors = (item IN items), vectors_run = 'shards'"
+    return f"TRAIN OR REPLACE MODEL m USING {using} {vectors}WITH ({settings}) AS SELECT * FROM {source}"
 
 
 def topic_of(log: Path, passes: int, stack: ExitStack) -> str:
@@ -155,6 +159,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--sync", default="asp")
     parser.add_argument("--kafka", action="store_true", help="learn the log from a topic, which tasks read themselves")
+    parser.add_argument("--networks", action="store_true", help="shards run a network over vectors of items")
     parser.add_argument("--predict", action="store_true", help="disturb ML.PREDICT, not the training")
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--passes", type=int, default=100)

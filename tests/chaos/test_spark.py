@@ -36,6 +36,26 @@ def test_tasks_that_read_a_topic_and_are_killed_lose_no_message_and_count_none_t
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
+def test_executors_of_shards_that_run_networks_are_killed_and_the_model_is_the_one_without_a_kill(tmp_path: Path) -> None:
+    options = [
+        "--networks",
+        "--sync",
+        "bsp",
+        "--fault",
+        "executor of a shard",
+        "--each",
+        "2",
+        "--times",
+        "2",
+        "--pause",
+        "0",
+        "2",
+    ]
+    options += ["--rows", "4000", "--passes", "30", "--checkpoint-seconds", "0.5"]
+    assert "| as in the data, rows equal" in run("spark", tmp_path, *options)
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
 def test_executors_that_are_killed_lose_nothing_and_nothing_counts_twice(tmp_path: Path) -> None:
     faults = ["--fault", "worker", "--fault", "executor of a shard", "--each", "1", "--times", "1", "--pause", "0", "2"]
     assert "| as in the data" in run("spark", tmp_path, "--rows", "5000", "--passes", "30", *faults)

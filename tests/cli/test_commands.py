@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click import Context
 from click.testing import CliRunner
 
 from tests.cli.conftest import Command
@@ -190,6 +191,6 @@ def test_an_empty_line_stands_between_tables_and_in_no_other_format(xpsql: Comma
 def test_help_cuts_no_sentence_of_a_command() -> None:
     shown = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
     assert [line for line in shown.splitlines() if line.endswith("...")] == []
-    for name in main.commands:
+    for name in main.list_commands(Context(main)):
         shown = CliRunner().invoke(main, [name, "--help"]).output
         assert [line for line in shown.splitlines() if len(line) > 80] == [], name

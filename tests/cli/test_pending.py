@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from tests.cases import costly
 from xpsql.platform.engines.spark.room import UNBOUNDED, ToldRoom
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -83,16 +84,19 @@ def test_what_a_script_alone_shows_to_be_wrong_is_refused_at_its_place_before_sp
     assert not java.exists()
 
 
+@costly
 def test_a_statement_that_spark_has_room_for_starts_it(run: Run, java: Path) -> None:
     assert "Spark does not start" in run([QUERY + TRAINED.format(" WITH (workers = 1)")], "--master", "local[2]")
     assert java.exists()
 
 
+@costly
 def test_statements_that_need_no_engine_start_none(run: Run, java: Path) -> None:
     assert run(["SHOW MODELS; DROP MODEL IF EXISTS m"], "--master", "local[2]").startswith("0 ")
     assert not java.exists()
 
 
+@costly
 def test_a_continued_training_is_refused_by_the_settings_of_its_parent_before_spark_starts(
     run: Run, java: Path, tmp_path: Path
 ) -> None:

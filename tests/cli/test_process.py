@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import costly, costly_after_first, quick, slow
+
 XPSQL = [sys.executable, "-m", "xpsql"]
 FULL = Path("/dev/full")
 
@@ -26,7 +28,8 @@ def test_a_query_answers_on_stdout(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("statement", ["SELECT * FROM nowhere", "TRAIN MODEL"])
+@costly
+@pytest.mark.parametrize("statement", quick(["SELECT * FROM nowhere", "TRAIN MODEL"], ["TRAIN MODEL"]))
 def test_a_failed_statement_is_1_without_traceback(tmp_path: Path, statement: str) -> None:
     done = xpsql(tmp_path, "sql", statement)
     assert (done.returncode, done.stdout) == (1, "")
@@ -34,6 +37,7 @@ def test_a_failed_statement_is_1_without_traceback(tmp_path: Path, statement: st
     assert "Traceback" not in done.stderr
 
 
+@costly
 def test_a_failed_statement_shows_its_traceback_when_debugging(tmp_path: Path) -> None:
     done = xpsql(tmp_path, "sql", "SELECT * FROM nowhere", XPSQL_DEBUG="1")
     assert done.returncode == 1
@@ -44,6 +48,7 @@ def test_wrong_usage_is_2(tmp_path: Path) -> None:
     assert xpsql(tmp_path, "run", str(tmp_path / "absent.sql")).returncode == 2
 
 
+@costly
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
     command = [*XPSQL, "sql", "SELECT id FROM range(1000000)", "--format", "csv", "--warehouse", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -55,8 +60,9 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
         assert process.wait(timeout=60) == 141
 
 
+@costly
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full on this machine")
-@pytest.mark.parametrize("format", ["table", "json", "csv", "arrow"])
+@pytest.mark.parametrize("format", quick(["table", "json", "csv", "arrow"], ["csv", "arrow"]))
 def test_output_that_cannot_be_written_is_1_and_says_why(tmp_path: Path, format: str) -> None:
     command = [*XPSQL, "sql", "SELECT 1 AS x", "--format", format, "--warehouse", str(tmp_path)]
     with FULL.open("w") as full:
@@ -65,7 +71,8 @@ def test_output_that_cannot_be_written_is_1_and_says_why(tmp_path: Path, format:
     assert (done.returncode, done.stderr) == (1, f"Error: Cannot write the result to stdout: {why}\n")
 
 
-@pytest.mark.parametrize("format", ["table", "json", "csv"])
+@costly
+@pytest.mark.parametrize("format", quick(["table", "json", "csv"], ["table"]))
 def test_a_text_that_stdout_cannot_encode_is_1_and_says_why(tmp_path: Path, format: str) -> None:
     done = xpsql(tmp_path, "sql", "SELECT '\u20ac' AS x", "--format", format, PYTHONIOENCODING="latin-1")
     why = "its encoding, latin-1, has no '\\u20ac'. Choose a locale of UTF-8, such as LC_ALL=C.UTF-8."
@@ -81,6 +88,7 @@ def test_help_that_cannot_be_written_is_1_and_says_why(arguments: list[str]) -> 
     assert done.stderr.startswith("Error: Cannot write to stdout: No space left on device.")
 
 
+@costly_after_first
 @pytest.mark.parametrize("arguments", ["--help", "sql 'SELECT 1 AS x'", "sql 'SELECT 1 AS x' --format arrow"])
 def test_output_that_is_closed_is_1_where_something_is_written(tmp_path: Path, arguments: str) -> None:
     command = f"exec {sys.executable} -m xpsql {arguments} >&-"
@@ -90,12 +98,14 @@ def test_output_that_is_closed_is_1_where_something_is_written(tmp_path: Path, a
     assert "to stdout: Bad file descriptor." in done.stderr
 
 
+@costly
 def test_output_that_is_closed_is_none_of_a_statement_without_rows(tmp_path: Path) -> None:
     command = f"exec {sys.executable} -m xpsql sql 'CREATE TABLE t AS SELECT 1 AS x' --warehouse {tmp_path} >&-"
     done = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@costly_after_first
 @pytest.mark.parametrize("arguments", ["sql 'SELECT 1 AS x'", "sql 'SELECT * FROM parquet.`x`' --warehouse {}", "serve m"])
 def test_a_folder_that_was_removed_under_a_command_is_told(tmp_path: Path, arguments: str) -> None:
     gone = tmp_path / "gone"
@@ -107,7 +117,8 @@ def test_a_folder_that_was_removed_under_a_command_is_told(tmp_path: Path, argum
     assert "The folder that this process runs in was removed. Change to one that is there (cd)" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["cuda", "nonsense"])
+@costly
+@pytest.mark.parametrize("name", quick(["cuda", "nonsense"], ["cuda"]))
 def test_a_platform_that_jax_does_not_have_is_told_by_the_variable_that_chose_it(tmp_path: Path, name: str) -> None:
     command = ["sql", "TRAIN MODEL m USING xftrl AS SELECT 1 AS label, 'u' AS u", "--warehouse", str(tmp_path)]
     env = {**os.environ, "JAX_PLATFORMS": name}
@@ -145,8 +156,13 @@ run()
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
+@costly
 @pytest.mark.parametrize(
-    ("sent", "code", "options"), [(signal.SIGINT, 130, "workers = 1"), (signal.SIGTERM, 143, "workers = 2, sync = 'bsp'")]
+    ("sent", "code", "options"),
+    [
+        pytest.param(signal.SIGINT, 130, "workers = 1", marks=slow),
+        (signal.SIGTERM, 143, "workers = 2, sync = 'bsp'"),
+    ],
 )
 def test_an_interrupted_training_leaves_a_checkpoint_and_no_version_that_is_ready(
     tmp_path: Path, sent: signal.Signals, code: int, options: str

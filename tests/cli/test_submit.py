@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from tests.cases import slow
 from xpsql.platform.cli import packing, submit
 from xpsql.platform.cli.commands import main
 from xpsql.platform.cli.journal import VARIABLE
@@ -209,6 +210,7 @@ def test_a_plugin_is_sent_with_what_it_requires(editable: bool, tmp_path: Path, 
     assert {"xpsql/__init__.py", "xgboost/__init__.py"} <= names
 
 
+@slow
 def test_spark_submit_runs_the_entry_on_the_engine_spark(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "job.sql").write_text("CREATE TABLE t AS SELECT 1 AS a; SELECT a + ${n} AS b, version() AS spark FROM t")
     settings = {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}

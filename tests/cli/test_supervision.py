@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import slow
 from xpsql.platform.cli.supervision import ended, supervise
 
 XPSQL = [sys.executable, "-m", "xpsql"]
@@ -77,6 +78,7 @@ def children(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(), reason="needs the children of /proc")
+@slow
 def test_a_training_that_is_killed_is_resumed_and_each_row_counts_once(tmp_path: Path) -> None:
     rows = "SELECT CAST(id % 1000 AS STRING) AS s, id % 2 AS label FROM range(100000)"
     script = f"""\

@@ -13,6 +13,7 @@ import pytest
 import scipy.stats
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.notes import Notes
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.decisions.ab_test import Arm, ArmMoments, compared
@@ -58,6 +59,7 @@ def parts(users: dict[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
     return {arm: users[name][users["arm"] == arm] for arm in "abc"}
 
 
+@costly_after_first
 def test_means_are_compared_as_scipy_does_on_both_engines(
     session: xpsql.Session,  # noqa: F811
     path: Path,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from tests.cases import slow_elsewhere
 from tests.decisions.test_off_policy import write_log
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import DataError, StatementError, TrainingError
@@ -32,6 +33,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@slow_elsewhere
 def test_the_gate_knows_what_off_policy_says_on_both_engines(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     session.sql(train(path, "validation.gain_low > 0.1"))
     judged = (
@@ -47,11 +49,13 @@ def test_the_gate_knows_what_off_policy_says_on_both_engines(session: xpsql.Sess
         assert known[name] == pytest.approx(value, rel=1e-3, abs=1e-4)
 
 
+@slow_elsewhere
 def test_a_version_that_would_earn_no_more_is_held(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     with pytest.raises(TrainingError, match=r"validation.gain_low > 0 is false, validation.gain_low is -0"):
         session.sql(train(path, "validation.gain_low > 0", click="1 - click"))
 
 
+@slow_elsewhere
 def test_few_decisions_hold_it_and_say_so(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     with pytest.raises(TrainingError, match=r"gain_low is not known; the weights .* as much as \d+ rows, and 100 at least"):
         session.sql(train(path, "validation.gain_low > 0", held="request < 30"))

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.notes import Notes
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import DataError, StatementError
@@ -71,6 +72,7 @@ def later(path: Path, more: str = "*") -> str:
     return f"(SELECT {more} FROM parquet.`{path}` WHERE request % 3 > 0), {NAMES}, WITH (overlap = true)"
 
 
+@costly_after_first
 def test_each_estimate_follows_its_formula_on_both_engines(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     session.sql(TRAIN.format(path))
     found = judged(session, f"{later(path)}, POLICY 'softmax(0.5)', CLIP 3, ACTION ad")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import costly, quick
 from xpsql.platform.errors import ModelError, XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.served import Served
@@ -191,7 +192,8 @@ def crossed(session: xpsql.Session, trained: Path, tmp_path: Path, model: str, t
     return missed
 
 
-@pytest.mark.parametrize("model", TRAINED)
+@costly
+@pytest.mark.parametrize("model", quick(TRAINED, ("vectors", "tree", "package")))
 def test_every_reader_of_a_damaged_file_names_it_or_answers_as_before(
     session: xpsql.Session, trained: Path, tmp_path: Path, model: str
 ) -> None:
@@ -231,7 +233,8 @@ def test_vectors_that_are_cut_off_while_they_are_mapped_are_told_by_what_reads_t
             session.sql(query)
 
 
-@pytest.mark.parametrize("model", TRAINED)
+@costly
+@pytest.mark.parametrize("model", quick(TRAINED, ("vectors", "tree", "package")))
 def test_a_manifest_without_a_field_or_an_option_is_refused_or_answers_as_before(
     session: xpsql.Session, trained: Path, tmp_path: Path, model: str
 ) -> None:

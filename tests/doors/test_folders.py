@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
+from tests.cases import costly
 from xpsql.platform.cli import main
 from xpsql.platform.engines.spark.places import check_places
 from xpsql.platform.errors import XpsqlError
@@ -131,6 +132,7 @@ def replaces(statement: str, folder: str) -> str | None:
     return "replace" if alike else None
 
 
+@costly
 def test_a_folder_is_replaced_by_statements_of_its_own_kind_alone(
     session: xpsql.Session, folders: Path, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
+from tests.cases import costly, costly_after_first
 
 GALLERY = Path(__file__).parents[2] / "examples" / "networks"
 NETWORKS = {
@@ -46,6 +47,7 @@ def test_every_network_is_short() -> None:
     assert max(found.values()) < 60, found
 
 
+@costly_after_first
 @pytest.mark.filterwarnings("default")  # of Keras, when it is imported
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_learns(name: str, session: xpsql.Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +101,7 @@ def plain_loss(outputs: list[NDArray[np.float64]], truth: NDArray[np.float64], a
     return total / len(truth)
 
 
+@costly
 def test_the_loss_of_yolo_is_that_of_a_plain_loop_and_falls() -> None:
     pytest.importorskip("flax")
     from flax import nnx

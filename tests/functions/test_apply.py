@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import embedded, log, write
-from xpsql.platform.progress import SilentReporter
 
 HALVE = """
 from dataclasses import dataclass
@@ -31,24 +30,6 @@ halve = Part("halve", HalveOptions, halve)
 """
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with a model of two tables, which tests copy."""
-    folder = tmp_path_factory.mktemp("trained")
-    path = write(log(3000), folder / "log.parquet")
-    with xpsql.connect(folder / "warehouse", "duckdb", SilentReporter()) as session:
-        query = f"SELECT label, ts, user, item, tags FROM parquet.`{path}`"
-        session.sql(f"TRAIN MODEL m USING fm (dim = 3) LABEL label TIME ts AS {query}")
-    return folder / "warehouse"
-
-
-@pytest.fixture
-def session(trained: Path, tmp_path: Path, engine: Any) -> Any:
-    shutil.copytree(trained, tmp_path / "warehouse")
-    with xpsql.connect(tmp_path / "warehouse", engine, SilentReporter()) as session:
-        yield session
-
-
 def weights(session: xpsql.Session, version: int, table: str = "weights") -> dict[tuple[str, int], Any]:
     found = session.sql(
         f"SELECT slot, key, weights, count, updates, last_seen FROM ML.WEIGHTS(MODEL m VERSION {version}) "
@@ -63,6 +44,7 @@ def alter(session: xpsql.Session, written: str) -> dict[str, Any]:
     return dict(row)
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("written", "formula"),
     [
@@ -87,6 +69,7 @@ def test_an_update_does_to_every_row_what_its_formula_says(session: xpsql.Sessio
     assert 0 < made["changed"] <= 2 * len(before)
 
 
+@costly
 def test_where_says_which_rows_and_both_engines_agree(session: xpsql.Session) -> None:
     made = alter(session, "scale (factor = 0.5), clip (max = 0.2) WHERE count < 10 AND slot <> 'user'")
     before, after, changed = weights(session, 1), weights(session, 2), 0
@@ -100,6 +83,7 @@ def test_where_says_which_rows_and_both_engines_agree(session: xpsql.Session) ->
     assert made["changed"] >= changed
 
 
+@costly
 @embedded
 def test_forgotten_slots_and_pruned_rows_go_from_all_tables(session: xpsql.Session) -> None:
     before = weights(session, 1)
@@ -109,6 +93,7 @@ def test_forgotten_slots_and_pruned_rows_go_from_all_tables(session: xpsql.Sessi
     assert (made["features"], made["removed"]) == (len(kept), 2 * (len(before) - len(kept)))
 
 
+@costly
 @embedded
 def test_ftrl_goes_on_from_the_weights_that_an_update_left(session: xpsql.Session, tmp_path: Path) -> None:
     alter(session, "scale (factor = 0.5)")
@@ -123,6 +108,7 @@ def test_ftrl_goes_on_from_the_weights_that_an_update_left(session: xpsql.Sessio
     assert all(after[key][0] == pytest.approx(before[key][0], rel=1e-5) for key in untouched)
 
 
+@costly
 @embedded
 def test_a_new_version_says_what_was_applied_and_predicts(session: xpsql.Session) -> None:
     alter(session, "scale (factor = 0)")
@@ -137,6 +123,7 @@ def test_a_new_version_says_what_was_applied_and_predicts(session: xpsql.Session
     assert session.models.version("m").manifest.learned.origin.applied == ()
 
 
+@costly
 @embedded
 def test_python_applies_as_sql_does(session: xpsql.Session) -> None:
     (made,) = session.apply("m", "scale", factor=0.5, where="count < 3", table="vectors").table.to_pylist()
@@ -146,6 +133,7 @@ def test_python_applies_as_sql_does(session: xpsql.Session) -> None:
     assert all(before[key][0] == value[0] for key, value in weights(session, 2).items()), "another table's rows stay"
 
 
+@costly
 @embedded
 def test_vectors_that_are_drawn_anew_depend_on_the_seed_alone(session: xpsql.Session) -> None:
     alter(session, "reinit (seed = 3, table = vectors)")
@@ -155,6 +143,7 @@ def test_vectors_that_are_drawn_anew_depend_on_the_seed_alone(session: xpsql.Ses
     assert any((value[0] != again[key][0]).any() for key, value in weights(session, 1, "vectors").items())
 
 
+@costly
 @embedded
 def test_an_update_of_a_file_that_looks_at_other_rows_is_refused(session: xpsql.Session, tmp_path: Path) -> None:
     good, bad = tmp_path / "mine.py", tmp_path / "bad.py"

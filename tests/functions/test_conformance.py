@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.cases import costly_after_first
 from xpsql.platform.functions import FOLDS, UPDATES, promises
 from xpsql.platform.functions.base import Fold, Piece, RowTable, State, Update, plus
 from xpsql.platform.operators.base import Context, Rows
@@ -34,6 +35,7 @@ def test_a_fold_conforms(name: str, check: Callable[[FoldTrial], None]) -> None:
     check(FoldTrial(part, part.options(**FOLD_OPTIONS.get(name, {}))))
 
 
+@costly_after_first
 @pytest.mark.parametrize("check", UPDATE_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", UPDATES.names)
 def test_an_update_conforms(name: str, check: Callable[[UpdateTrial], None]) -> None:

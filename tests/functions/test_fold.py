@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.training.log import embedded, log, write
-from xpsql.platform.progress import SilentReporter
 from xpsql.platform.trust import TRUST
 
 MINE = """
@@ -34,24 +33,6 @@ positive = Part("positive", PositiveOptions, positive)
 """
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with a model of two tables, which tests copy."""
-    folder = tmp_path_factory.mktemp("trained")
-    path = write(log(3000), folder / "log.parquet")
-    with xpsql.connect(folder / "warehouse", "duckdb", SilentReporter()) as session:
-        query = f"SELECT label, ts, user, item, tags FROM parquet.`{path}`"
-        session.sql(f"TRAIN MODEL m USING fm (dim = 4) LABEL label TIME ts AS {query}")
-    return folder / "warehouse"
-
-
-@pytest.fixture
-def session(trained: Path, tmp_path: Path, engine: Any) -> Any:
-    shutil.copytree(trained, tmp_path / "warehouse")
-    with xpsql.connect(tmp_path / "warehouse", engine, SilentReporter()) as session:
-        yield session
-
-
 def rows(session: xpsql.Session, query: str) -> list[dict[str, Any]]:
     return session.sql(query).table.to_pylist()
 
@@ -64,6 +45,7 @@ SIZES = ("l1", "l2", "max_abs")
 WEIGHTS = "(SELECT *, abs(weights[0]) AS size FROM ML.WEIGHTS(MODEL m) WHERE `table` = 'weights')"
 
 
+@costly_after_first
 def test_norm_by_slot_is_what_sql_says(session: xpsql.Session) -> None:
     expected = rows(
         session,
@@ -77,6 +59,7 @@ def test_norm_by_slot_is_what_sql_says(session: xpsql.Session) -> None:
         assert [one[name] for name in SIZES] == pytest.approx([other[name] for name in SIZES], rel=1e-6)
 
 
+@costly
 @embedded
 def test_sums_extremes_and_the_top_are_what_sql_says(session: xpsql.Session) -> None:
     (counted,) = rows(session, f"SELECT count(*) AS n, sum(count) AS total FROM {WEIGHTS}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow
 from tests.training.log import embedded, log, write
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.trust import TRUST, digest
@@ -90,6 +91,7 @@ def test_a_merge_of_one_source_is_that_source_bit_by_bit(hub: xpsql.Session, tmp
         assert hub.models.version("hub").manifest.statistics == session.models.version("hub").manifest.statistics
 
 
+@costly_after_first
 def test_changes_of_sites_add_up_on_both_engines(hub: xpsql.Session, tmp_path: Path, logs: list[Path]) -> None:
     a, b = site(hub, tmp_path, "a", logs[1]), site(hub, tmp_path, "b", logs[2], delta=True)
     (made,) = hub.sql(f"MERGE MODEL hub FROM '{a}', '{b}' USING state").table.to_pylist()
@@ -117,6 +119,7 @@ def test_changes_of_sites_add_up_on_both_engines(hub: xpsql.Session, tmp_path: P
     assert {row["only_here"] for row in info} == {len(first - second), len(second - first)}
 
 
+@costly
 @embedded
 def test_the_order_of_sources_changes_nothing(hub: xpsql.Session, tmp_path: Path, logs: list[Path]) -> None:
     a, b = site(hub, tmp_path, "a", logs[1], "deep"), site(hub, tmp_path, "b", logs[2], "deep")
@@ -136,6 +139,7 @@ def test_the_order_of_sources_changes_nothing(hub: xpsql.Session, tmp_path: Path
     np.testing.assert_allclose(merged[key]["w"], expected, 1e-5, 1e-7)
 
 
+@costly
 @embedded
 def test_with_l1_so_large_that_no_weight_moves_merging_is_sequential_training(
     hub: xpsql.Session, tmp_path: Path, logs: list[Path]
@@ -197,6 +201,7 @@ def test_a_damaged_or_foreign_folder_is_refused(hub: xpsql.Session, tmp_path: Pa
         assert stored(hub, "hub", 2) == stored(session, "hub", 2)
 
 
+@costly
 @embedded
 def test_sources_that_differ_are_refused_by_what_differs(hub: xpsql.Session, logs: list[Path]) -> None:
     hub.sql(f"TRAIN MODEL wide USING fm (dim = 4) LABEL label AS {QUERY.format(logs[0])}")
@@ -253,6 +258,7 @@ def test_a_merged_version_is_not_reproduced_as_if_a_training_had_made_it(hub: xp
         hub.sql("MERGE MODEL hub FROM hub, left")
 
 
+@slow
 @embedded
 def test_with_many_rounds_added_state_comes_to_what_one_training_of_all_rows_learns(hub: xpsql.Session) -> None:
     """Two sites and eight rounds; each feature's weight is compared with that of one training, by how often it occurs."""

@@ -24,7 +24,8 @@ from xpsql.platform.engines.spark_sql.passage import Passage
 from xpsql.platform.engines.spark_sql.statements import read
 from xpsql.platform.errors import CheckpointError, DataError, ModelError, XpsqlError
 from xpsql.platform.histories.image import HistoryImage, write_image
-from xpsql.platform.histories.stored import DEFINITION, IMAGE, HistoryDefinition, StoredHistories
+from xpsql.platform.histories.kept import DEFINITION
+from xpsql.platform.histories.stored import IMAGE, HistoryDefinition, StoredHistories
 from xpsql.platform.histories.stored import MANIFEST as MANIFEST_OF_HISTORY
 from xpsql.platform.input.streams.decoding import Decoder, schema_of
 from xpsql.platform.input.streams.files import ArrivedFile

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cases import costly_after_first
 from tests.fuzz.targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -17,6 +18,7 @@ def inputs(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", list(TARGETS))
 def test_a_target_takes_its_corpus_and_refuses_the_rest_with_its_own_errors(name: str, tmp_path: Path) -> None:
     target, random = TARGETS[name](tmp_path), np.random.default_rng(1)

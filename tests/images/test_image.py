@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpsql
+from tests.cases import costly
 from xpsql.platform.errors import ModelError
 from xpsql.platform.images import build_process, overlay
 from xpsql.platform.images.build_process import weights_apart
@@ -105,6 +106,7 @@ def same(found: Pulled, wanted: Pulled) -> None:
         np.testing.assert_array_equal(found.weights[name], floats)
 
 
+@costly
 def test_images_of_a_version_have_what_its_rows_have(version: Version) -> None:
     reported: list[str] = []
     keys = all_keys(version)
@@ -121,6 +123,7 @@ def test_images_of_a_version_have_what_its_rows_have(version: Version) -> None:
     )
 
 
+@costly
 def test_a_version_over_the_images_of_another_has_its_own_rows(
     session: xpsql.Session, version: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +145,7 @@ def test_a_version_over_the_images_of_another_has_its_own_rows(
     assert overs_of(session.models.version("other"), bases) is None, "it has other tables"
 
 
+@costly
 def test_a_process_of_its_own_gives_the_same(session: xpsql.Session, version: Version, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_process, "SMALL_ROWS", 0)
     session.sql(f"TRAIN MODEL wide USING xftrl AS {WIDE}")

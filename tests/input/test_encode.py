@@ -18,8 +18,9 @@ from xpsql.platform.input.encode import encode
 from xpsql.platform.input.kinds.vector import vector_lines
 from xpsql.platform.input.slots import columns_of
 from xpsql.platform.ps.keys import feature_keys, hashed_keys, slot_seed
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.clauses.weight import Weight
-from xpsql.platform.training.plan import Plan, Settings, Use
+from xpsql.platform.training.plan import Plan, Use
 
 
 def plan(**settings: Any) -> Plan:

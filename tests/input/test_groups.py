@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from xpsql.algorithms.blocks.histories import HISTORIES, Histories
 from xpsql.algorithms.chunk import ABSENT, Bag, Chunk, RowRuns
 from xpsql.platform.input.batches import Batch, Ladders, batches
+from xpsql.platform.input.runs.one_user import UserSlots
 from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.messages import BatchId
 
@@ -113,3 +114,28 @@ def test_a_compact_batch_holds_what_a_flat_one_does(
         assert found.group is not None
         assert (np.diff(found.group.owner) >= 0).all()
         assert found.group.scalar.shape == (sum(lines), found.group.scalar.shape[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(2, 11),
+    seed=st.integers(0, 1000),
+    lines=st.sampled_from([(True, False, True), (True, False, False), (False, False, False)]),
+    bags=st.sampled_from([(), (0,)]),
+)
+def test_candidates_of_one_user_hold_once_what_they_share(
+    rows: int, seed: int, lines: tuple[bool, ...], bags: tuple[int, ...]
+) -> None:
+    chunk = chunk_of([rows], seed).having(HISTORIES, ())
+    (flat,) = batches(chunk, 12, BatchId(), Ladders(Ladder(), Ladder()))
+    once = UserSlots(lines, bags, all_bags=False).held_once(flat)
+    assert once.group is not None
+    assert (once.group.lines, once.group.bags) == (lines, bags)
+    assert len(once.scalar) == 3 - sum(lines)
+    assert examples_of(once) == examples_of(flat)
+
+
+def test_candidates_that_differ_in_a_slot_of_the_user_stay_as_they_are() -> None:
+    (flat,) = batches(chunk_of([6], 1), 8, BatchId(), Ladders(Ladder(), Ladder()))
+    for lines, bags in (((False, True, False), ()), ((True, False, True), (0, 1))):
+        assert UserSlots(lines, bags, all_bags=False).held_once(flat) is flat

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.notes import Notes
 from tests.training.test_resume import interrupted, reported_at_once  # noqa: F401  a fixture
 from xpsql.platform.cli import main
@@ -109,6 +110,7 @@ def test_what_was_planted_is_found_and_named(
     assert found["site"]["new_share"] == pytest.approx({"news": 0.03, "zeros": 1.0}.get(log, 0), abs=0.01)
 
 
+@costly
 def test_predictions_are_compared_as_the_version_makes_them(folder: Path, tmp_path: Path) -> None:
     path = folder / "same.parquet"
     with xpsql.connect(tmp_path, reporter=Notes()) as session:
@@ -126,6 +128,7 @@ def test_days_are_measured_one_by_one(embedded: xpsql.Session, folder: Path) -> 
     assert all(row["drift"] > row["noise"] for row in rows)
 
 
+@costly
 def test_both_engines_profile_and_measure_the_same(folder: Path, tmp_path: Path, spark: SparkSession) -> None:
     found = []
     for name, engine in (("duckdb", "duckdb"), ("spark", spark)):
@@ -137,6 +140,7 @@ def test_both_engines_profile_and_measure_the_same(folder: Path, tmp_path: Path,
         assert one[name] == other[name]
 
 
+@costly
 def test_the_gate_holds_a_version_whose_rows_moved(folder: Path, tmp_path: Path) -> None:
     gate = (
         "EVALUATE EVERY 10 BATCHES ON 5 BATCHES RELEASE WHEN drift.max < 0.2 AND drift(price) < 0.2 AND null_share(user) < 0.02"
@@ -152,6 +156,17 @@ def test_the_gate_holds_a_version_whose_rows_moved(folder: Path, tmp_path: Path)
         assert edges[0] == edges[1]  # versions compare
         with pytest.raises(StatementError, match="slots are: site, user"):
             session.sql(TRAINED.format("xftrl", gate.replace("drift(price)", "drift(cost)"), folder / "same.parquet"))
+
+
+@costly
+def test_the_gate_compares_with_the_version_of_the_same_weekday(folder: Path, tmp_path: Path) -> None:
+    gate = "EVALUATE EVERY 10 BATCHES ON 5 BATCHES RELEASE WHEN drift.max < 0.2 WITH (drift_to = 2)"
+    with xpsql.connect(tmp_path, reporter=Notes()) as session:
+        session.sql(TRAINED.format("xftrl", gate, folder / "same.parquet"))
+        for day in ("units", "other", "units"):  # as every other day; the first has none to be compared with
+            session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{folder / f'{day}.parquet'}`")
+        with pytest.raises(TrainingError, match=r"drift\.max is 0\.[89]"):
+            session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{folder / 'units.parquet'}`")
 
 
 def test_a_training_that_was_interrupted_ends_with_the_same_profile(folder: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from socket import socket
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.docs.blocks import ROOT
 from tests.packaging import requirements
 
@@ -52,6 +53,7 @@ def test_what_developers_need_is_a_group_and_no_extra() -> None:
     assert not EXTRAS & set(FILE["dependency-groups"])
 
 
+@costly
 def test_requirements_of_the_service_are_what_it_imports() -> None:
     assert requirements.FILE.read_text(encoding="utf-8") == requirements.text()
 
@@ -73,6 +75,7 @@ def test_importing_xpsql_imports_nothing_but_the_standard_library() -> None:
     assert subprocess.check_output([sys.executable, "-I", "-S", "-c", program], text=True) == "set()\n"
 
 
+@costly
 @pytest.mark.parametrize(("package", "using"), [("jax", "xnn"), ("sqlglot", "xftrl TRANSFORM (u + 1 AS v)")])
 def test_a_model_that_takes_more_than_the_requirements_of_the_service_names_what_it_lacks(
     package: str, using: str, session: xpsql.Session, warehouse: Path
@@ -91,6 +94,7 @@ def test_a_model_that_takes_more_than_the_requirements_of_the_service_names_what
     assert done.stderr.splitlines()[-1] == said
 
 
+@costly
 def test_a_statement_in_an_environment_of_the_service_names_what_it_lacks() -> None:
     program = "import sys; sys.modules['duckdb'] = None; from xpsql.platform.cli import run; run()"
     done = subprocess.run([sys.executable, "-c", program, "sql", "SELECT 1"], capture_output=True, text=True)

@@ -43,6 +43,7 @@ UNSEEN = {
     "definitions.py": "a NULL of a type is cast: an empty table's columns",
     "inserts.py fitted": "makes a column its table's type: tests/engines/test_tables.py does so on both engines",
     "directories.py": "writes files: tests/engines/test_tables.py reads them on Spark",
+    "pieces.py _made": "reads files that a table's own rows are in: tests/engines/test_removals.py does so on both engines",
     "projection.py": "casts a piece of a file to the type that the file has",
 }
 """Places whose casts no query of a user's shows, and why."""

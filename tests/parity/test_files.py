@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import costly_after_first
 from tests.parity.cases import CASES, DIFFERENT
 from tests.parity.cases_csv import ZSTD
 from tests.parity.files import ANSWERS, read, write
@@ -31,6 +32,7 @@ def test_the_table_has_the_cases_in_their_order() -> None:
     assert list(TABLE) == list(CASES)
 
 
+@costly_after_first
 @pytest.mark.parametrize("name", [name for name, answer in TABLE.items() if "error" not in answer])
 def test_files_have_the_columns_and_rows_that_spark_finds(engine: DuckDBEngine, tmp_path: Path, name: str) -> None:
     case = CASES[name]

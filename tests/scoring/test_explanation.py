@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.algorithms.uses import Use
+from tests.cases import costly, costly_after_first
 from tests.training.log import log, write
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -70,6 +71,7 @@ def left_out(slots: set[str], path: Path) -> str:
     return f"SELECT {', '.join(columns)} FROM parquet.`{path}` LIMIT 7"
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", EXACT)
 def test_of_sums_attributions_are_shapley_values_of_the_slots(session: xpsql.Session, path: Path, algorithm: str) -> None:
     train(session, path, algorithm, EXACT[algorithm])
@@ -95,6 +97,7 @@ def test_of_sums_attributions_are_shapley_values_of_the_slots(session: xpsql.Ses
     assert column(table, "approximation_error").max() < 1e-5
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", ["xftrl", "fm", "deepfm", "multi_task"])
 def test_the_baseline_is_the_mean_score_and_attributions_of_all_rows_even_out(
     session: xpsql.Session, path: Path, algorithm: str
@@ -137,6 +140,7 @@ def test_a_long_baseline_is_a_part_of_its_rows_evenly_spread(
     assert column(table, "baseline_prediction_value")[0] == pytest.approx(every.mean())
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", INTEGRATED)
 def test_attributions_of_a_network_add_up_to_its_score(session: xpsql.Session, path: Path, algorithm: str) -> None:
     labels = ("label", "buy") if algorithm == "multi_task" else ("label",)
@@ -213,6 +217,7 @@ def test_models_without_labels_and_columns_that_would_come_twice_are_refused(ses
         explained(session, f"SELECT *, 1 AS prediction_value FROM parquet.`{path}`")
 
 
+@costly
 def test_tasks_explain_as_one_process_does(
     spark: SparkSession, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, slow_elsewhere
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
@@ -31,6 +32,7 @@ def importance(session: xpsql.Session, arguments: str) -> list[dict[str, Any]]: 
     return list(session.sql(f"SELECT * FROM ML.FEATURE_IMPORTANCE(MODEL m{arguments})").arrow().to_pylist())
 
 
+@slow_elsewhere
 def test_the_loss_grows_as_it_must_where_a_slot_is_another_rows(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     query = f"SELECT 10 * label AS y, user, item, price, 'same' AS page FROM parquet.`{path}`"
     session.sql(f"TRAIN MODEL m USING linear_regression LABEL y WITH (workers = 1, shards = 1) AS {query}")
@@ -76,6 +78,7 @@ def test_of_many_rows_a_part_is_drawn(embedded: xpsql.Session, path: Path, monke
     assert all(200 < rows < 400 for rows in seen)
 
 
+@costly
 def test_fields_of_one_history_are_exchanged_together(embedded: xpsql.Session, path: Path) -> None:
     query = (
         "SELECT label, item, pmod(item, 7) AS kind, transform(tags, t -> t) AS seen, transform(tags, t -> upper(t)) AS kinds "
@@ -110,6 +113,7 @@ def test_trees_are_weighed_by_their_gain(embedded: xpsql.Session, path: Path) ->
     assert min(found["user"], found["price"], found["vector"]) > 0 == found["one"]
 
 
+@costly
 def test_data_without_labels_or_rows_and_models_without_labels_are_refused(embedded: xpsql.Session, path: Path) -> None:
     embedded.sql(f"TRAIN OR REPLACE MODEL m USING word2vec (dim = 4) AS SELECT tags FROM parquet.`{path}`")
     with pytest.raises(StatementError, match=r"m has none. Leave the data out to see its weights"):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.scorer_cache import scorer_of
 from xpsql.platform.scoring.weights import Weights
@@ -47,6 +48,7 @@ def test_no_rows_give_no_predictions(session: xpsql.Session) -> None:
     assert (found.num_rows, found.column_names) == (0, ["id", "label", "x", "predicted_label"])
 
 
+@costly_after_first
 @pytest.mark.parametrize("algorithm", ["xftrl", "xnn (hidden = 4)", "xgboost (rounds = 2)"])
 def test_a_table_in_memory_is_predicted_as_ml_predict_does(session: xpsql.Session, algorithm: str) -> None:
     session.sql(f"TRAIN OR REPLACE MODEL of_table USING {algorithm} IGNORE (id) AS SELECT * FROM numbers WHERE id < 2000")

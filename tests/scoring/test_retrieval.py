@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.scoring.test_recommendation import ALL, ITEMS, session
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.retrieval import RetrievalTally
@@ -69,6 +70,7 @@ def test_what_is_measured_is_what_is_recommended(session: xpsql.Session) -> None
         assert (measured["k"], measured["examples"], measured["missing"]) == (k, 30, 0)
 
 
+@costly
 def test_spark_measures_the_same(session: xpsql.Session, spark: SparkSession) -> None:
     values = "(SELECT * FROM VALUES (1, 'i4'), (2, 'i99'), (3, NULL) AS t(user, item))"
     items = "ITEMS (SELECT concat('i', CAST(id AS STRING)) AS item FROM range(12))"

@@ -9,6 +9,7 @@ import pytest
 import sklearn.metrics
 
 import xpsql
+from tests.cases import slow_elsewhere
 from tests.training.log import embedded, log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError
 
@@ -20,6 +21,7 @@ def path(session: xpsql.Session, tmp_path: Path) -> Path:  # noqa: F811
     return path
 
 
+@slow_elsewhere
 def test_the_curve_and_the_matrix_are_those_of_scikit_learn(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     rows = session.sql(f"SELECT label, predicted_label AS p FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{path}`))").arrow()
     labels, predictions = rows["label"].to_numpy(), rows["p"].to_numpy()

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -52,6 +53,7 @@ def test_the_product_of_what_is_exported_is_the_score(session: xpsql.Session, tm
         assert row["score"] == pytest.approx(np.dot(own[row["user"]], items[row["item"]]), abs=1e-5)
 
 
+@costly
 def test_a_delta_leads_from_an_export_to_the_next(session: xpsql.Session, spark: SparkSession, tmp_path: Path) -> None:
     some = "(SELECT DISTINCT item, kind FROM log WHERE item > 0)"
     session.sql(f"EXPORT MODEL m VERSION 1 VECTORS OF ITEMS {some} TO TABLE earlier")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.serving.conftest import ROW, Client, failing
 from tests.serving.test_process import SECONDS, ask, service
 from xpsql.platform.serving.http import Service
@@ -114,6 +115,7 @@ def test_requests_that_choose_nothing_are_logged_without_a_choice(
     assert [tuple(row.values()) for row in found.to_pylist()] == [(False, False, False, 5), (True, True, True, 5)]
 
 
+@costly
 def test_what_a_service_chose_is_judged_from_its_log(session: xpsql.Session, tmp_path: Path) -> None:
     """Serve, choose, log, join what users did, and ask what a policy without chance would have earned."""
     log, random = tmp_path / "served", np.random.default_rng(1)

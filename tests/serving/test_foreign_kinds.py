@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.input.kinds.remainder import REMAINDER, REMAINDERS
 from tests.serving.conftest import Client, failing
 from xpsql.platform.errors import ModelError, StatementError
@@ -60,6 +61,7 @@ def test_requests_get_the_numbers_of_ml_predict_for_a_foreign_kind(session: xpsq
     assert json.loads(client.get("/v2/models/sums").body)["inputs"][0]["datatype"] == "BYTES"
 
 
+@costly
 def test_values_of_a_foreign_scalar_kind_are_no_texts_that_a_cross_joins(session: xpsql.Session) -> None:
     with pytest.raises(StatementError, match=r"number is remainder \(bigint\)"):
         session.sql(f"TRAIN MODEL crossed USING xftrl LABEL label CROSS (number * parts) AS {ROWS}")

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 h11 = pytest.importorskip("h11")
 
+from tests.cases import costly  # noqa: E402
+
 from .test_connection import Answers, said  # noqa: E402
 
 Asked = list[str]
@@ -99,6 +101,7 @@ def test_two_parsers_agree_on_what_the_service_answers(several: list[bytes], cut
     agree(b"".join(several), cuts)
 
 
+@costly
 def test_two_parsers_agree_on_each_field_with_each_body() -> None:
     for method, first, body in itertools.product((b"GET", b"POST"), dict.fromkeys(FIELDS), BODIES):
         for second in (b"X: y", b"Content-Length: 3", b"Transfer-Encoding: chunked", b"Connection: Upgrade\r\nUpgrade: h2c"):

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.serving.conftest import ROW
 from xpsql.platform.ps.transport.tls import make_certificate
 from xpsql.platform.serving import server
@@ -92,6 +93,7 @@ def test_a_service_answers_until_it_is_terminated_and_then_has_logged_all(sessio
     assert len(list(log.rglob("*.parquet"))) == 1
 
 
+@costly
 def test_a_service_may_have_a_token_and_tls(session: xpsql.Session, tmp_path: Path) -> None:
     made = make_certificate()
     files: dict[str, Callable[[], str]] = {
@@ -118,6 +120,7 @@ def test_a_service_may_have_a_token_and_tls(session: xpsql.Session, tmp_path: Pa
         assert ask(f"{url}/v2", context=trusting, Authorization="Bearer sesame")["name"] == "xpsql"
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.serving.conftest import ROW, Client, failing
 from xpsql.platform.errors import StatementError
 from xpsql.platform.serving.differences import differences
@@ -92,6 +93,7 @@ def test_keys_differ_by_how_often_they_stand_there() -> None:
     assert all(column.flatten().to_pylist() == [] for column in differences(many, many))
 
 
+@costly
 def test_the_command_ends_with_1_where_something_differs(session: xpsql.Session, log: Path, tmp_path: Path) -> None:
     def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         where = ["--warehouse", str(session.models.warehouse), "--format", "csv", "--quiet"]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.serving.conftest import COLUMNS, LOG, ROW, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
@@ -66,6 +67,7 @@ def rows_of(session: xpsql.Session, count: int) -> pa.Table:
     return session.sql(f"SELECT * FROM log WHERE id < {count} ORDER BY id").arrow().drop_columns(["id", "click", "buy"])
 
 
+@costly_after_first
 @pytest.mark.parametrize("count", [1, 7, 300])
 def test_batches_of_arrow_have_the_bits_of_ml_predict(session: xpsql.Session, loaded: Loaded, count: int) -> None:
     table = rows_of(session, count)
@@ -119,6 +121,7 @@ NETWORKS = {
 }
 
 
+@costly
 @pytest.mark.parametrize("name", NETWORKS)
 def test_batches_of_a_network_that_are_made_natively_are_those_of_a_table(session: xpsql.Session, name: str) -> None:
     using, _, settings = NETWORKS[name].partition(" WITH ")
@@ -166,6 +169,7 @@ def ctr(session: xpsql.Session) -> Loaded:
     return loaded_of(session.models.version("ctr"))
 
 
+@costly
 @pytest.mark.parametrize(
     ("name", "value"),
     [("ad", "3"), ("ad", 3.0), ("ad", 1 << 70), ("small", 128), ("mobile", 1), ("user", 7), ("user", "\ud800"), ("price", "1"),

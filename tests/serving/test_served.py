@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.serving.conftest import Client, failing, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
@@ -220,6 +221,7 @@ def test_a_large_image_that_is_cut_off_while_it_is_served_is_made_again(
     assert (client.predict(rows, "m"), reported) == (wanted, [f"The image {path} is damaged and is made again."])
 
 
+@costly
 @pytest.mark.parametrize("left", [100, 5000])
 def test_a_large_image_that_is_cut_off_is_told_by_its_requests_while_others_are_answered(
     own: xpsql.Session, monkeypatch: pytest.MonkeyPatch, left: int

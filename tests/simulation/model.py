@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.simulation.networks import NETWORK, PIECE, LogOutputs, OneDense, bias_of, codes_of, names_of, weight_after
 from xpsql.algorithms.blocks.bags import BagRows
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.dealing import Deal, TurnAssignment
@@ -21,18 +22,20 @@ from xpsql.platform.ps._native import Arguments, Layout
 from xpsql.platform.ps.compiled.ladder import rung
 from xpsql.platform.ps.compiled.row_programs import Pushed
 from xpsql.platform.ps.messages import BatchId
+from xpsql.platform.ps.networks.network_shards import NetworkShards
 from xpsql.platform.ps.placement import slices_of
 from xpsql.platform.ps.rows.reference import DictRows
 from xpsql.platform.ps.shard import Shard
 from xpsql.platform.ps.table import Table
 from xpsql.platform.ps.watermarks import Turn, Watermarks, turns_of
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.metrics.metrics import LabelMetrics, Tally, Targets
 from xpsql.platform.training.metrics.observed import Observations
 from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online.step import Learned
 from xpsql.platform.training.online.worker import Worker
 from xpsql.platform.training.parallelism import Places
-from xpsql.platform.training.plan import Plan, Settings, Use
+from xpsql.platform.training.plan import Plan, Use
 from xpsql.platform.training.trial import NO_TRIAL
 from xpsql.platform.training.validation import Pull
 from xpsql.warehouse.entries import RowGroup, TableEntry
@@ -40,6 +43,7 @@ from xpsql.warehouse.entries import RowGroup, TableEntry
 TABLE = "weights"
 ENTRIES = (TableEntry(TABLE, 1, {"w": 1}),)
 FEATURES, EXAMPLES = 24, 5
+NO_BIAS = np.float32(0)
 DECAY, RATE = np.float32(0.75), np.float32(0.125)
 
 Floats = NDArray[np.float32]
@@ -118,7 +122,7 @@ class LogPrepared:
     counts_by_pass = ends_passes = drops = False
     rebuilds = first_pass = 0
     asked = Observations()
-    schedule = parent = begins = round = segment = scan = columns = recipe = pauses_after = None
+    schedule = parent = begins = round = segment = scan = columns = pauses_after = None
     baseline, trial, pace = (), NO_TRIAL, StepRates()
     batch_size = EXAMPLES
 
@@ -126,6 +130,8 @@ class LogPrepared:
         self.log, self.best = log, best
         self.hold_out = None if best is None else log
         self.monitor: Monitor | None = None
+        self.recipe = recipe_of(settings)
+        self.on_shards = self.recipe is not None
         self.plan = Plan("", "m", Use("plain", {}, None), (), "", settings)
         self.places = Places(settings.shards or 1, settings.workers or 1)
         self.splits = splits_of(log)
@@ -156,6 +162,7 @@ class LogPrepared:
             "counts",
             "trial",
             "pace",
+            "on_shards",
         )
         return SimpleNamespace(**{name: getattr(self, name) for name in names})
 
@@ -206,23 +213,45 @@ class LogWorker(Worker):
     """A worker whose step is arithmetic of NumPy."""
 
     def __init__(
-        self, number: int, client: Any, recipe: Any, done: Any, ended: Any, clock: Clock, in_step: bool = False
+        self,
+        number: int,
+        client: Any,
+        recipe: Any,
+        done: Any,
+        ended: Any,
+        clock: Clock,
+        in_step: bool = False,
+        networks: NetworkShards | None = None,
     ) -> None:
         self._number, self._client, self._done, self._ended, self._clock = number, client, done, ended, clock
         self._in_step, self._dense, self._rows_on_device = in_step, None, False
         self._returned, self._dense_returned, self._standardised, self._late = (), (), False, False
+        self._networks = networks
 
-    def _learn(self, batch: Batch, pulled: Any, by: Any) -> Learned:
+    def _chosen(self, batch: Batch, pulled: Any) -> tuple[Batch, Any]:
+        return batch, pulled
+
+    def _start_outputs(self, batch: Batch, networks: NetworkShards) -> Any:
+        return LogOutputs(batch, networks, self._number)
+
+    def _learn(self, batch: Batch, pulled: Any, by: Any, made: Any) -> Learned:
         weights = pulled.weights[TABLE]
-        gradients, predictions = step_of(batch, weights[: len(batch.keys), 0])
+        bias = NO_BIAS if made is None else made.bias()
+        gradients, predictions = step_of(batch, weights[: len(batch.keys), 0], bias)
+        if made is not None:
+            made.residual = residual_of(batch, predictions)
         padded = np.zeros_like(weights)
         padded[: len(batch.keys), 0] = gradients
         return Learned({TABLE: padded}, {}, predictions[:, None])  # type: ignore[dict-item, arg-type]
 
 
-def step_of(batch: Batch, weights: Floats) -> tuple[Floats, Floats]:
+def residual_of(batch: Batch, predictions: Floats) -> np.float32:
+    return np.float32((predictions - batch.label[0]).sum(dtype=np.float32))
+
+
+def step_of(batch: Batch, weights: Floats, bias: np.float32 = NO_BIAS) -> tuple[Floats, Floats]:
     """Return the gradient of each key and the predictions of a batch."""
-    scores = weights[batch.scalar].sum(axis=0, dtype=np.float32)
+    scores = weights[batch.scalar].sum(axis=0, dtype=np.float32) + bias
     predictions = np.clip(np.float32(0.5) + RATE * scores, 0.01, 0.99).astype(np.float32)
     gradients = np.zeros(len(batch.keys), np.float32)
     np.add.at(gradients, batch.scalar.T, (batch.label[0] - predictions)[:, None])
@@ -300,11 +329,17 @@ class NoDense:
         return ()
 
 
+def recipe_of(settings: Settings) -> bool | None:
+    """Return what stands for a recipe: whether shards run a network."""
+    return True if settings.vectors_run == "shards" else None
+
+
 def new_shard(recipe: Any, number: int, num_shards: int, columns: Any, epoch: int, rates: StepRates) -> Shard:
     """Return an empty shard, its rows in a dict; see rows.new_shard."""
     table = Table(PlainPrograms(), DictRows)  # type: ignore[arg-type]
-    shard = Shard({TABLE: table}, NoDense(), str)  # type: ignore[arg-type]
-    shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), (), epoch)
+    dense: Any = NoDense() if recipe is None else OneDense(tuple(names_of(num_shards)[number]))
+    shard = Shard({TABLE: table}, dense, str)  # type: ignore[arg-type]
+    shard.watermarks = Watermarks.fresh(slices_of(number, num_shards), dense.names, epoch)
     return shard
 
 
@@ -327,31 +362,43 @@ def counted(log: Log, passes: int) -> dict[int, tuple[int, int, int]]:
     return found
 
 
-def learned_in_step(log: Log, passes: int, workers: int, of: int, by_pass: bool) -> dict[int, float]:
+def learned_in_step(log: Log, passes: int, workers: int, of: int, by_pass: bool, networks: int) -> dict[int, float]:
     """Return the weights where workers make each step together, and pushes are applied in their order.
 
     Args:
         of: passes that are dealt.
         by_pass: a pass begins when the one before is over.
+        networks: on so many shards; 0: none.
     """
     turns = turns_of(len(log.splits), of)
     own = [[turn for turn in turns[r::workers] if turn.pass_number < passes] for r in range(workers)]
     parts = [[[t for t in mine if t.pass_number == n] for mine in own] for n in range(passes)] if by_pass else [own]
     weights: dict[int, np.float32] = {}
+    net = np.ones(1, np.float32)
     for part in parts:
-        step_together(log, part, weights)
+        net = step_together(log, part, weights, net, networks)
     return {key: float(w) for key, w in weights.items()}
 
 
-def step_together(log: Log, turns: Sequence[Sequence[Turn]], weights: dict[int, np.float32]) -> None:
-    """Learn from the turns of each worker, one batch of each at a time."""
+def step_together(
+    log: Log, turns: Sequence[Sequence[Turn]], weights: dict[int, np.float32], net: Floats, networks: int
+) -> Floats:
+    """Learn from the turns of each worker, one batch of each at a time; return the network's weight."""
     streams = [[batch for turn in mine for batch in log.splits[turn.split]] for mine in turns]
     for step in range(max(map(len, streams))):
         batches = [stream[step] for stream in streams if step < len(stream)]
-        gradients = [step_of(batch, array_of(weights, batch))[0] for batch in batches]
+        codes = [codes_of(batch) for batch in batches]
+        biases = [bias_of(NETWORK.outputs({PIECE: net}, one)) if networks else NO_BIAS for one in codes]
+        made = [step_of(batch, array_of(weights, batch), bias) for batch, bias in zip(batches, biases, strict=True)]
+        gradients = [one for one, _ in made]
+        if networks:
+            residuals = [residual_of(batch, predictions) for batch, (_, predictions) in zip(batches, made, strict=True)]
+            given, examples = list(zip(codes, residuals, strict=True)), sum(batch.examples for batch in batches)
+            net = weight_after(net, given, examples, networks)
         for batch, gradient in zip(batches, gradients, strict=True):
             after = moved(array_of(weights, batch), gradient)
             weights.update(zip(batch.keys.tolist(), after, strict=True))
+    return net
 
 
 def array_of(weights: Mapping[int, np.float32], batch: Batch) -> Floats:

@@ -7,6 +7,8 @@ from typing import Any
 
 from xpsql.platform.errors import LostError, TrainingError
 from xpsql.platform.input.dealing import Dealer, TurnAssignment
+from xpsql.platform.ps.gang import STAND_SECONDS
+from xpsql.platform.ps.networks.steps import ParameterSteps
 from xpsql.platform.ps.watermarks import RunRecord, Watermarks
 from xpsql.platform.training.tasks import cluster
 from xpsql.warehouse import draft, rows
@@ -81,6 +83,17 @@ def turn_of_two() -> Iterator[Stand]:
 def best_pass_taken() -> Iterator[Stand]:
     """A version takes the rows of its best pass away from where a training that is killed before the commit looks for them."""
     yield draft, "link_tree", lambda source, target: source.rename(target)
+
+
+def checkpoint_ahead_of_networks() -> Iterator[Stand]:
+    """A checkpoint does not wait for the networks' parameters to have the step that its rows have."""
+    made = ParameterSteps.wait
+
+    def wait(self: ParameterSteps, after: int, seconds: float) -> None:
+        if seconds != STAND_SECONDS:
+            made(self, after, seconds)
+
+    yield ParameterSteps, "wait", wait
 
 
 MUTATIONS: dict[str, Callable[[], Iterator[Stand]]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -13,8 +13,22 @@ import numpy as np
 from tests.simulation.world import Fiber, Process, World
 from xpsql.platform.errors import LostError
 from xpsql.platform.ps.client import Handle, Sharded
+from xpsql.platform.ps.keyed import FOLD_ROWS, KeyedAnswer, KeyedRequest
 from xpsql.platform.ps.messages import Description, Keys, Pulled, Push
-from xpsql.platform.ps.service import DESCRIBE, LEAVE, PULL, PULL_DENSE, PUSH, DensePull, DescriptionRequest, Pull, WorkerLeave
+from xpsql.platform.ps.networks.network_messages import OutputsAsked, OutputsMade
+from xpsql.platform.ps.networks.network_shards import NetworkShards
+from xpsql.platform.ps.service import (
+    DESCRIBE,
+    LEAVE,
+    OUTPUTS,
+    PULL,
+    PULL_DENSE,
+    PUSH,
+    DensePull,
+    DescriptionRequest,
+    Pull,
+    WorkerLeave,
+)
 from xpsql.platform.ps.transport.base import ServerTrust
 from xpsql.platform.ps.transport.codec import Codec
 from xpsql.platform.ps.transport.sockets import Address
@@ -93,6 +107,10 @@ class Network:
                 link.close()
             raise
         return ShardLinks(self, links, seconds)
+
+    def reaches(self, address: Address) -> bool:
+        """What cannot be reached can be later: no network here forbids anything."""
+        return True
 
     def serve(
         self,
@@ -237,8 +255,7 @@ class Link:
 
     def lose(self) -> None:
         """Let both ends find out that the other one is gone: soon, or where it has vanished only by its silence."""
-        random = self._network.world.random
-        vanished = random.random() < 0.2
+        vanished = (random := self._network.world.random).random() < 0.2
         for end in (self._break, self._end):
             self._network.world.after((SILENT_SECONDS if vanished else 0.0) + random.random() * 0.05, end)
 
@@ -306,13 +323,19 @@ class ShardPort(NamedTuple):
     seconds: float
 
     def start_pull(self, keys: Keys, size: int, padded: bool, dense: bool) -> Handle[Pulled]:
-        return self.link.start(PULL, Pull(keys, size, padded))._replace(seconds=self.seconds)
+        return self.link.start(PULL, Pull(keys, size, padded, spared=True))._replace(seconds=self.seconds)
 
     def start_pull_dense(self) -> Handle[Pulled]:
-        return self.link.start(PULL_DENSE, DensePull(0))._replace(seconds=self.seconds)
+        return self.link.start(PULL_DENSE, DensePull(0, True))._replace(seconds=self.seconds)
 
     def start_push(self, push: Push) -> Handle[object]:
         return self.link.start(PUSH, push)._replace(seconds=self.seconds)
+
+    def start_fold_rows(self, request: KeyedRequest) -> Handle[KeyedAnswer]:
+        return self.link.start(FOLD_ROWS, request)._replace(seconds=self.seconds)
+
+    def start_outputs(self, asked: OutputsAsked) -> Handle[OutputsMade]:
+        return self.link.start(OUTPUTS, asked)._replace(seconds=self.seconds)
 
     def start_leave(self, worker: int) -> Handle[object]:
         return self.link.start(LEAVE, WorkerLeave(worker))._replace(seconds=self.seconds)
@@ -322,15 +345,23 @@ class ShardLinks(Sharded):
     """A client of shards; see ShardsClient."""
 
     def __init__(self, network: Network, links: Sequence[Link], seconds: float) -> None:
-        super().__init__([ShardPort(link, seconds) for link in links])
+        self._remote = [ShardPort(link, seconds) for link in links]
+        super().__init__(self._remote)
         self._network, self._links, self._seconds = network, links, seconds
 
     def describe(self) -> list[Description]:
         return self.each(DESCRIBE, DescriptionRequest(), self._seconds)
 
     def each(self, call: Method[Q, A], request: Q, seconds: float) -> list[A]:
-        started = [link.start(call, request) for link in self._links]
+        return self.spread(call, [request] * len(self._links), seconds)
+
+    def spread(self, call: Method[Q, A], requests: Sequence[Q], seconds: float) -> list[A]:
+        started = [link.start(call, request) for link, request in zip(self._links, requests, strict=True)]
         return [one.within(seconds) for one in started]
+
+    def run_networks(self, sizes: dict[str, int], counts: Mapping[str, int]) -> NetworkShards:
+        self.networks = NetworkShards(self._remote, sizes, counts)
+        return self.networks
 
     def each_until(self, call: Method[Q, A], request: Q, given_up: Any) -> list[A]:
         started = [link.start(call, request) for link in self._links]

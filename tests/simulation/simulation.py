@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.simulation import model
+from tests.simulation import model, networks
 from tests.simulation.disk import Disk, Files
 from tests.simulation.engine import SimulatedTasks
 from tests.simulation.faults import Faults
@@ -20,11 +20,11 @@ from tests.simulation.world import Process, StuckError, World
 from xpsql.platform.errors import XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training import validation
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.metrics.metrics import weight_range
 from xpsql.platform.training.monitor import Monitor
 from xpsql.platform.training.online import local, strategy
 from xpsql.platform.training.parallelism import Places, in_step
-from xpsql.platform.training.plan import Settings
 from xpsql.platform.training.tasks import driver as driving
 from xpsql.platform.training.tasks import handover, job, shard_task, worker_task
 from xpsql.platform.typed import fields_of
@@ -50,6 +50,7 @@ class Config(NamedTuple):
         batch_seconds: that a worker takes to read a batch.
         slowness: so many times as long takes the first.
         best: the pass that is the best by rows held out, and is kept; None: the last one is.
+        networks: shards run a network over vectors.
     """
 
     log: int
@@ -67,6 +68,7 @@ class Config(NamedTuple):
     batch_seconds: float
     slowness: int
     best: int | None = None
+    networks: bool = False
 
 
 class Outcome(NamedTuple):
@@ -122,7 +124,9 @@ def config_of(world: World) -> Config:
     )
     if config.best is not None:
         config = config._replace(passes=random.randint(1, 4))
-    return config._replace(sync="hybrid", repeats=0.0) if sync == "asp" and config.log % 3 == 0 else config
+    if sync == "asp" and config.log % 3 == 0:
+        config = config._replace(sync="hybrid", repeats=0.0)
+    return config._replace(networks=config.sync in ("bsp", "hybrid") and config.log % 5 < 2)
 
 
 class Simulation:
@@ -223,6 +227,7 @@ class Simulation:
             slack=1,
             checkpoint_seconds=config.checkpoint_seconds,
             checkpoint_path=str(self._shared) if config.beside else None,
+            vectors_run="shards" if config.networks else "auto",
         )
         prepared: Any = model.LogPrepared(self.log, settings, lambda: self.world.step("read"), config.best)
         try:
@@ -256,7 +261,11 @@ class Simulation:
             yield module, "prepare_task", lambda cores: None
             yield module, "compilations", lambda count: nothing()
         yield shard_task, "new_shard", model.new_shard
-        yield shard_task, "recipe_of", lambda plan, columns: None
+        yield shard_task, "recipe_of", lambda plan, columns: model.recipe_of(plan.settings)
+        yield shard_task, "remote_runs", networks.remote_runs
+        yield local, "local_runs", networks.local_runs
+        for module in (local, worker_task):
+            yield module, "asked_of", networks.asked_of
         yield job, "own_version", lambda: "simulated"
         yield shard_task, "own_host", lambda coordinator: "host"
         yield shard_task, "keep_freed_memory", lambda size: None
@@ -347,7 +356,8 @@ class Simulation:
             first = f"key {wrong[0]} has {found.get(wrong[0])}, of {wanted.get(wrong[0])}"
             mistakes.append(f"count, shows and clicks of {len(wrong)} keys are not the data's: {first}")
         if config.sync == "bsp" or config.workers == 1:
-            weights = model.learned_in_step(self.log, kept, config.workers, config.passes, config.best is not None)
+            shards = config.shards if config.networks else 0
+            weights = model.learned_in_step(self.log, kept, config.workers, config.passes, config.best is not None, shards)
             if {key: row.w for key, row in rows.items()} != weights:
                 mistakes.append("weights differ from an undisturbed training's")
         examples = self.log.examples * learned

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.cases import costly, costly_after_first, quick
 from tests.simulation.__main__ import fast_folder, outcome_of, repeated_by
-from tests.simulation.mutations import MUTATIONS
-from tests.simulation.simulation import Config, Simulation
+from tests.simulation.mutations import MUTATIONS, Stand, checkpoint_ahead_of_networks
+from tests.simulation.simulation import Config, Outcome, Simulation
+from tests.simulation.world import Process
 from xpsql.platform.errors import ModelError
 from xpsql.platform.training.monitor import Monitor
 
@@ -37,7 +40,7 @@ CALM = Config(
 pytestmark = pytest.mark.skipif(fast_folder() is None, reason="needs /dev/shm, whose inodes are not used again")
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+@pytest.mark.parametrize("first", quick(range(0, SEEDS, AT_ONCE), [0]))
 def test_a_training_is_exact_and_whole_whatever_goes_wrong(first: int) -> None:
     failed = [outcome for seed in range(first, first + AT_ONCE) if (outcome := outcome_of(seed)).mistakes]
     assert not failed, "\n".join(f"{'; '.join(one.mistakes)}: {repeated_by(one.seed)}" for one in failed)
@@ -56,6 +59,42 @@ def test_tasks_reach_each_other_by_the_transport_that_their_job_was_given_and_ma
         monkeypatch.setattr(f"xpsql.platform.ps.transport.{made}", None)
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         assert not Simulation(0, Path(folder) / "world", None, CALM).run().mistakes
+
+
+NETWORKS = CALM._replace(sync="bsp", networks=True, splits=3, shards=3, passes=2, checkpoint_seconds=0.02, batch_seconds=0.05)
+
+
+def killed_at(moment: str, number: int, seed: int, config: Config, planted: Callable[[], Iterable[Stand]] | None) -> Outcome:
+    """Train while whoever comes to a moment for the so manyth time is killed."""
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        simulation = Simulation(seed, Path(folder) / "world", planted, config)
+        seen = 0
+
+        def strike(kind: str, process: Process) -> None:
+            nonlocal seen
+            seen += kind == moment
+            if kind == moment and seen == number:
+                simulation.world.kill(process)
+
+        simulation.world.on_step = strike
+        outcome = simulation.run()
+        assert seen > number
+    return outcome
+
+
+@costly_after_first
+@pytest.mark.parametrize("moment", ["send network step", "serve network step", "send parameters", "serve outputs"])
+def test_a_shard_that_dies_while_gradients_are_on_their_way_loses_none_and_none_counts_twice(moment: str) -> None:
+    for number in range(1, 14, 3):
+        assert not killed_at(moment, number, number, NETWORKS, None).mistakes
+
+
+@costly
+def test_a_checkpoint_waits_for_the_step_of_networks_that_its_rows_have() -> None:
+    often = NETWORKS._replace(most_batches=6, checkpoint_seconds=0.005, batch_seconds=0.0)
+    seeds = 25, *range(60)  # few show it
+    assert any(killed_at("serve push", 12, seed, often, checkpoint_ahead_of_networks).mistakes for seed in seeds)
+    assert not killed_at("serve push", 12, 25, often, None).mistakes
 
 
 def test_a_worker_at_a_quarter_of_the_speed_of_three_others_holds_nobody_up() -> None:
@@ -77,6 +116,7 @@ def test_a_worker_that_fails_ends_though_its_reader_waits_for_what_another_may_l
     assert outcome.mistakes == ("ended by what a training recovers from: No space left for progress.jsonl.",)
 
 
+@costly
 def test_a_seed_is_the_same_world_again() -> None:
     first, second = ([outcome_of(seed) for seed in range(4)] for _ in range(2))
     assert any(outcome.faults for outcome in first)

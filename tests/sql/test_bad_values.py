@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import costly_after_first
 from tests.sparks import SPARK_3
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError
@@ -52,6 +53,7 @@ CASES = [
 ]
 
 
+@costly_after_first
 def test_a_value_of_another_type_is_told_with_its_column_and_row(session: xpsql.Session, tmp_path: Path) -> None:  # noqa: F811
     prices = [*(["1"] * 17), "n/a", *(["2"] * 12)]
     pq.write_table(pa.table({"id": range(30), "price": prices, "label": [0, 1] * 15}), tmp_path / "log.parquet")
@@ -66,6 +68,7 @@ def test_a_value_of_another_type_is_told_with_its_column_and_row(session: xpsql.
     assert session.sql("SELECT count(*) FROM log WHERE TRY_CAST(price AS INT) IS NULL").fetchall() == [(1,)]
 
 
+@costly_after_first
 def test_a_value_that_is_not_found_again_is_told_without_its_row(session: xpsql.Session) -> None:  # noqa: F811
     for query in (
         "SELECT CAST(concat('n', '/a') AS INT)",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import xpsql
+from tests.cases import costly
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.dependent import Fact, When
 from xpsql.platform.engines.base import Statements
@@ -18,7 +19,7 @@ from xpsql.platform.errors import OptionError
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.options import describe
 from xpsql.platform.sql.script import parse_script
-from xpsql.platform.training.plan import Settings
+from xpsql.platform.training.clauses.settings import Settings
 
 TRAIN = "TRAIN MODEL m USING xftrl{} AS SELECT * FROM log"
 CLAUSES = {"algorithm": "TRAIN MODEL m USING {}{} AS SELECT 1", "operator": TRAIN.format(" OPERATORS ({}{})")}
@@ -83,7 +84,14 @@ def parsed(given: Dependence, values: Mapping[str, Any], tmp_path: Path) -> None
 
 def first_of(field: dataclasses.Field[Any]) -> Any:
     """Return a value that an option takes: its default, where that is one."""
-    usual = {"within": "7 days", "checkpoint_path": "/tmp/checkpoints", "price": 0.04, "patience_by": "auc", "plateau": 0.1}
+    usual = {
+        "context": 8,
+        "within": "7 days",
+        "checkpoint_path": "/tmp/checkpoints",
+        "price": 0.04,
+        "patience_by": "auc",
+        "plateau": 0.1,
+    }
     return usual.get(field.name, field.default)
 
 
@@ -143,6 +151,7 @@ def test_what_is_said_of_items_is_refused_without_their_clause() -> None:
         parse_script(TRAIN.format(" WITH (missing_items = 'error')"), {}, None, Statements(("SELECT",), others=True))
 
 
+@costly
 def test_options_without_effect_that_a_version_hands_on_are_kept_and_those_of_the_statement_refused(
     session: xpsql.Session,
 ) -> None:
@@ -163,11 +172,13 @@ def test_options_without_effect_that_a_version_hands_on_are_kept_and_those_of_th
 
 FACTS = {
     "batches": ("owlqn", "xgboost"),
+    "rounds": ("owlqn", "xgboost"),
     "counted": ("owlqn", "xgboost"),
     "common": ("owlqn", "xgboost", "xsvd"),
     "arrays": ("xftrl", "logistic_regression", "linear_regression", "svm", "owlqn", "fm", "ffm", "xnn"),
     "numbers": ("xnn", "xgboost"),
     "categories": ("xgboost",),
+    "drifts": ("xftrl",),
 }
 """By each fact, algorithms that take an option which needs it: of them it is not so on the rows of the test below."""
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.sparks import needs_spark_4
 from xpsql.platform.errors import StatementError
 from xpsql.platform.session import Session
@@ -101,6 +102,7 @@ def test_lists_are_what_the_definition_gives(session: Session) -> None:
         assert histories == [asked.of(event.user, event.ts, logs[place]) for asked in ASKED]
 
 
+@costly
 def test_both_engines_give_the_definition_over_one_relation_and_between_two(tmp_path: Path, engine: str | SparkSession) -> None:
     draw = random.Random(5)
     events = events_of(
@@ -147,6 +149,7 @@ def test_both_engines_give_the_definition_over_one_relation_and_between_two(tmp_
         assert any(len(h) == 3 for _, h in found)
 
 
+@costly_after_first
 @needs_spark_4
 def test_a_star_stands_beside_a_history(tmp_path: Path, engine: str | SparkSession) -> None:
     with xpsql.connect(tmp_path / "warehouse", engine=engine) as session:

@@ -21,6 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly, costly_after_first, slow_elsewhere
 from tests.training.log import embedded
 from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
@@ -64,6 +65,7 @@ def test_show_models_tells_the_served_version_of_each(session: xpsql.Session) ->
     assert rows(session, "SHOW MODELS LIKE 'x%'") == []
 
 
+@slow_elsewhere
 def test_show_models_of_an_empty_warehouse_has_its_columns(session: xpsql.Session) -> None:
     assert session.sql("SHOW MODELS").arrow().schema.names == [
         "name",
@@ -251,11 +253,13 @@ def test_weights_can_be_joined_counted_and_asked_for_one_column(session: xpsql.S
     assert rows(session, joined) == [{"weight": -1.5}]
 
 
+@slow_elsewhere
 def test_a_model_without_base_rate_has_no_information(session: xpsql.Session) -> None:
     train(session.models, base_rate=None)
     assert rows(session, "SELECT DISTINCT information FROM ML.WEIGHTS(MODEL ctr)") == [{"information": None}]
 
 
+@costly_after_first
 def test_errors_beside_weights_tell_their_columns_and_the_users_tables(session: xpsql.Session) -> None:
     train(session.models)
     session.sql("CREATE TABLE mine AS SELECT 1 AS a")
@@ -265,6 +269,7 @@ def test_errors_beside_weights_tell_their_columns_and_the_users_tables(session: 
         session.sql("SELECT * FROM ML.WEIGHTS(MODEL ctr) JOIN min ON true")
 
 
+@slow_elsewhere
 def test_vectors_are_arrays_and_a_model_of_several_tables_names_them(session: xpsql.Session) -> None:
     schema = rows_schema(VECTORS)
     row = dict.fromkeys(schema.names, 0) | {"key": 3, "shows": 1, "w": [3.0, 4.0]}
@@ -277,6 +282,7 @@ def test_vectors_are_arrays_and_a_model_of_several_tables_names_them(session: xp
     assert last["utility"] == pytest.approx(math.log(2) * 5)
 
 
+@slow_elsewhere
 def test_a_slot_with_quotes_in_its_name_keeps_them(session: xpsql.Session) -> None:
     with session.models.begin(
         "ctr", dataclasses.replace(MANIFEST, slots=(SlotEntry("it's a \\ slot"), SlotEntry("b", number=1)))
@@ -288,6 +294,7 @@ def test_a_slot_with_quotes_in_its_name_keeps_them(session: xpsql.Session) -> No
     ]
 
 
+@costly_after_first
 def test_feature_info_counts_the_features_of_each_slot(session: xpsql.Session) -> None:
     train(session.models)
     assert rows(session, "SELECT * FROM ML.FEATURE_INFO(MODEL ctr)") == [
@@ -338,6 +345,7 @@ def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Sessi
     assert new.manifest.statement.startswith("SHRINK MODEL ctr WHERE")
 
 
+@slow_elsewhere
 def test_shrink_keeps_rows_for_which_the_condition_is_null_and_dense_parameters(session: xpsql.Session) -> None:
     with session.models.begin("ctr", MANIFEST) as draft:
         draft.dense.mkdir()
@@ -367,6 +375,7 @@ def train_parts(session: xpsql.Session, parts: int = 3, each: int = 400) -> None
         draft.commit(draft.manifest.having_learned(rows=parts * each))
 
 
+@slow_elsewhere
 def test_shrink_takes_rows_from_every_part_and_table_and_keeps_them_as_they_are_stored(session: xpsql.Session) -> None:
     train_parts(session)
     shrunk = {"model": "fm", "version": 2, "features": 600, "removed": 600}
@@ -398,6 +407,7 @@ def test_a_shrunk_version_keeps_the_metrics_of_the_training(session: xpsql.Sessi
     assert rows(session, "SELECT auc FROM ML.EVALUATE(MODEL ctr)") == [{"auc": 0.7}]
 
 
+@slow_elsewhere
 def test_a_wrong_condition_makes_no_version(session: xpsql.Session) -> None:
     train(session.models)
     with pytest.raises(StatementError) as caught:
@@ -409,6 +419,7 @@ def test_a_wrong_condition_makes_no_version(session: xpsql.Session) -> None:
     assert [v.number for v in session.models.versions("ctr")] == [1]
 
 
+@costly_after_first
 @pytest.mark.parametrize(
     ("condition", "message"),
     [("slot", "which is boolean; this one is string"), ("updates < 'x'", "'x'"), ("count(*) > 1", "aggregate")],
@@ -453,6 +464,7 @@ def test_ctrl_c_leaves_no_internal_view(session: xpsql.Session, monkeypatch: pyt
             session.engine.schema(f"SELECT * FROM {name}")
 
 
+@slow_elsewhere
 def test_export_takes_names_in_backticks(session: xpsql.Session) -> None:
     train(session.models)
     assert rows(session, "EXPORT MODEL ctr TO TABLE `table`")[0]["target"] == "`table`"
@@ -501,6 +513,7 @@ def test_export_to_files_writes_a_folder_that_stands_alone(
     assert dict(zip(table["key"].to_pylist(), table["weight"].to_pylist(), strict=True)) == {-5: 0.5, 7: -1.5, 9: 0.0}
 
 
+@costly
 @pytest.mark.parametrize(
     ("engine", "format", "read"), [(name, *one) for name, one in zip(ENGINES, READERS[::-1], strict=True)], indirect=["engine"]
 )
@@ -518,6 +531,7 @@ def test_export_to_files_writes_every_part(session: xpsql.Session, tmp_path: Pat
     assert list(session.models.warehouse.glob(".scratch/*")) == []
 
 
+@slow_elsewhere
 def test_vectors_and_dense_parameters_survive_an_export_as_csv(session: xpsql.Session, tmp_path: Path) -> None:
     schema = rows_schema(VECTORS)
     row = dict.fromkeys(schema.names, 0) | {"key": 3, "w": [3.0, 4.0]}

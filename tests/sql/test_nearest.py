@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
+from tests.cases import costly
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -59,6 +60,7 @@ def test_the_nearest_items_are_liked_by_the_same(session: xpsql.Session) -> None
     assert {int(str(item)[1:]) % 2 for item in values(session, "item", "'i3'", 5)} == {1}
 
 
+@costly
 def test_of_several_labels_vectors_are_compared_not_their_weights(session: xpsql.Session, tmp_path: Path) -> None:
     random = np.random.default_rng(1)
     columns = {name: random.integers(0, 2, 500).astype(np.int32) for name in ("click", "buy")}
@@ -88,6 +90,7 @@ def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> No
     assert -1.001 <= similarity[-1] < 0 < similarity[0] <= 1.001
 
 
+@costly
 def test_those_of_a_query_are_those_of_each_of_its_values(session: xpsql.Session, spark: SparkSession) -> None:
     query = "(SELECT * FROM VALUES ('i3', 1), ('never', 2), ('i4', 3), ('i3', 4) AS t(item, id))"
     text = f"SELECT * FROM ML.NEAREST(MODEL m, item, {query}, 3)"
@@ -110,7 +113,7 @@ def test_those_of_a_query_are_those_of_each_of_its_values(session: xpsql.Session
         ("MODEL ids, id, (SELECT 'a' AS id), 5", "BIGINT without NULL, as it holds ready-made ids; id is string"),
         ("MODEL m, item, (SELECT 'i3' AS key), 5", "two columns key; rename the query's column"),
         ("MODEL m, item, (SELECT nothing), 5", "nothing.*line 1"),
-        ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none. Use a model of fm, ffm, .*, xsvd.* or word2vec"),
+        ("MODEL plain, item, 'i3', 5", "compares vectors, and xftrl has none. Use a model of fm, ffm, .*, xsvd.* or line"),
         ("MODEL m, itme, 'i3', 5", "has no slot 'itme' of categories. Did you mean item"),
         ("MODEL m, item, 'never', 5", "has not seen this feature"),
         ("MODEL m, user, 4.5, 5", "takes a value of user as a string, a whole number, TRUE, FALSE or NULL; got 4.5"),

@@ -66,7 +66,7 @@ def test_a_table_without_versions_says_so(clause: str, session: xpsql.Session) -
     for table in ("log", "parquet.`/data/log.parquet`"):
         error = refused(session, f"SELECT * FROM {table} {clause}")
         assert "keep no versions" in error.message
-        assert "versionAsOf" in error.message
+        assert "delta.`folder` VERSION AS OF 3" in error.message
 
 
 @pytest.mark.parametrize(("column", "side"), [("a", "right"), ("b", "left")])

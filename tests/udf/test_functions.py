@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.cases import costly_after_first
 from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.errors import StatementError
@@ -100,6 +101,7 @@ def test_functions_of_features_have_the_same_values_everywhere(engine: Engine, c
     assert value(engine, call) == expected
 
 
+@costly_after_first
 def test_metrics_are_exact_and_pass_over_nulls(engine: Engine) -> None:
     assert value(engine, "auc(label, p)") == pytest.approx((0.5 + 1 + 0 + 1 + 0 + 1) / 6)
     assert value(engine, "pcopc(label, p)") == pytest.approx(2.5 / 3)
@@ -107,6 +109,7 @@ def test_metrics_are_exact_and_pass_over_nulls(engine: Engine) -> None:
     assert value(engine, "logloss(label, p)") == pytest.approx(sum(losses) / 5)
 
 
+@costly_after_first
 def test_metrics_take_filters_groups_and_windows(engine: Engine) -> None:
     assert value(engine, "auc(label, p) FILTER (WHERE g = 'b')") == 1.0
     grouped = f"SELECT g, auc(label, p), pcopc(label, p) FROM {SCORED} AS t(label, p, g) GROUP BY g ORDER BY g"
@@ -160,6 +163,7 @@ def test_a_number_of_quantiles_is_written_as_one(engine: Engine) -> None:
         assert refused.value.position.text.startswith("quantile_bounds")
 
 
+@costly_after_first
 def test_calls_stand_inside_each_other_and_in_every_clause(engine: Engine) -> None:
     assert value(engine, "feature_key('a', cross(1, 'b'))") == value(engine, "feature_key('a', '1|b')")
     assert value(engine, "feature_key('a', 1, 'b|', NULL)") == value(engine, r"feature_key('a', '1|b\\||\\N')")

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import costly
 from tests.warehouse.faults import CASES
 
 EVERY = 51
 ROOT = Path(__file__).parents[2]
 
 
+@costly
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a compiler")
 def test_a_call_that_fails_leaves_the_old_state_or_the_new_one_and_the_statement_can_be_run_again(tmp_path: Path) -> None:
     library = tmp_path / "faults.so"

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.placement import slices_of
@@ -86,6 +87,7 @@ READS = {
 """Statements that read a kind of file."""
 
 
+@costly_after_first
 @pytest.mark.parametrize("kind", list(READS))
 def test_every_statement_that_reads_a_changed_file_names_it(warehouse: Path, tmp_path: Path, kind: str) -> None:
     model = "trees" if kind == "package" else "m"
@@ -197,6 +199,7 @@ def read_bytes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     return taken
 
 
+@costly
 @pytest.mark.parametrize("num_readers", [1, 2, 3, 5, 8, 16])
 def test_readers_of_slices_read_the_model_once_together(
     large: Version, read_bytes: Callable[[], int], num_readers: int

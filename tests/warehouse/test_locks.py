@@ -16,7 +16,7 @@ from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.errors import ModelError
 from xpsql.warehouse.locks import Lock, busy, held
 from xpsql.warehouse.models import Models
-from xpsql.warehouse.scratch import scratch
+from xpsql.warehouse.scratch import drafting, scratch
 
 HOLD = """
 import sys
@@ -91,3 +91,16 @@ def test_a_killed_training_gives_its_model_back_and_reads_as_interrupted(tmp_pat
     assert models.find("ctr", 2).manifest.status == "interrupted"
     assert models.version("ctr").number == 1
     models.drop("ctr")
+
+
+def test_a_lock_whose_process_was_killed_before_it_made_its_draft_is_removed_by_the_next_and_one_that_is_held_stays(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "left.lock").write_text("{}")
+    lock = Lock(tmp_path / "held.lock", "written")
+    with drafting(tmp_path) as folder:
+        assert {path.name for path in tmp_path.iterdir()} == {"held.lock", folder.name, f"{folder.name}.lock"}
+    lock.release()
+    with drafting(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())

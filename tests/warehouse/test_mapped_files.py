@@ -28,7 +28,8 @@ MAPPED = {
     "warehouse/mapped.py": "under the guard; whoever reads asks whether it was cut off",
     "platform/ps/native/memory.hpp": "memory without a file",
     "platform/images/layout.py": "a file without a name, whose blocks are there before it is mapped",
-    "examples/portable/reader.py": "a program of its own, which shows how a file of rows is read without xpsql",
+    "platform/portable/xpsql_reader/reader.py": "a program of its own, which shows how a file of rows is read without xpsql",
+    "examples/portable/reader.py": "the same file",
 }
 """Files of code that map one, and why nobody is ended by SIGBUS there."""
 

@@ -17,7 +17,8 @@ from xpsql.algorithms.items.xsvd import XsvdOptions
 from xpsql.platform.input.columns import Columns
 from xpsql.platform.input.encode import encode
 from xpsql.platform.input.slots import columns_of
-from xpsql.platform.training.plan import Plan, Settings, Use
+from xpsql.platform.training.clauses.settings import Settings
+from xpsql.platform.training.plan import Plan, Use
 
 ROWS, ITEMS, NUMBER = 300, 12, 4
 DRAW = Draw(7, 0, 0)

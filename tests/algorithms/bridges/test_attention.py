@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly, costly_after_first
 from tests.docs.blocks import blocks
 from xpsql.algorithms.bridges.features import FeatureValues
 from xpsql.algorithms.layers.attention import Attention
@@ -27,6 +28,7 @@ def values(features: xpsql.Features) -> FeatureValues:
     return FeatureValues(slots, jnp.zeros((BATCH, 0)), jnp.zeros((BATCH, 1)), history, features)
 
 
+@costly_after_first
 @pytest.mark.parametrize(("activation", "softmax"), [("dice", True), ("sigmoid", False)])
 def test_it_is_the_attention_of_din_for_a_batch_and_for_an_example(activation: str, softmax: bool) -> None:
     made, x = xpsql.TargetAttention(FEATURES, (8, 4), activation, softmax), values(FEATURES)
@@ -46,6 +48,7 @@ def test_it_is_the_attention_of_din_for_a_batch_and_for_an_example(activation: s
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+@costly
 def test_the_network_of_the_page_has_a_score_for_each_example() -> None:
     text = [block.text for block in blocks("docs/networks.md") if block.language == "python"][1]
     network: dict[str, object] = {}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xpsql
+from tests.cases import costly
 from xpsql.testing import AlgorithmTrial
 from xpsql.testing.algorithms import EXAMPLES, PADDING, padded
 
@@ -75,6 +76,7 @@ def test_padding_has_no_part_in_what_a_batch_has(trial: tuple[str, AlgorithmTria
         np.testing.assert_allclose(found.dense[name], gradient, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
+@costly
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_scoring_reads_the_averages_that_the_version_has(kind: str, session: xpsql.Session, tmp_path: Path) -> None:
     pytest.importorskip(kind)

@@ -14,6 +14,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import NETWORK
+from tests.cases import costly, costly_after_first
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.trust import TRUST, digest, trust_file
 from xpsql.testing import ALGORITHM_CHECKS, AlgorithmTrial
@@ -84,6 +85,7 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+@costly_after_first
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_network_learns_in_each_kind_and_predicts_without_its_file(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +114,7 @@ def test_a_network_learns_in_each_kind_and_predicts_without_its_file(
         assert predictions(session) != before
 
 
+@costly
 def test_a_text_that_was_changed_in_the_warehouse_does_not_run(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +125,7 @@ def test_a_text_that_was_changed_in_the_warehouse_does_not_run(
         predictions(other)
 
 
+@costly
 @pytest.mark.parametrize(("kind", "module"), [("flax", "dcn_nnx"), ("equinox", "dcn_equinox"), ("torch", "dcn_torch")])
 def test_a_class_of_a_library_conforms(kind: str, module: str) -> None:
     pytest.importorskip(kind)
@@ -134,6 +138,7 @@ def test_a_class_of_a_library_conforms(kind: str, module: str) -> None:
             check(trial)
 
 
+@costly
 def test_a_network_sees_histories_dense_inputs_and_labels_by_name(session: xpsql.Session, tmp_path: Path) -> None:
     text = """
 import jax.numpy as jnp
@@ -167,6 +172,7 @@ def test_options_of_the_constructor_and_shapes_are_explained(session: xpsql.Sess
     assert found["dense network.out"].startswith("float32[5, 1]")
 
 
+@costly
 @pytest.mark.parametrize(("kind", "module"), [("flax", "dcn_nnx"), ("torch", "dcn_torch")])
 def test_dropout_draws_by_the_seed_and_scores_without(session: xpsql.Session, kind: str, module: str) -> None:
     pytest.importorskip(kind)
@@ -257,6 +263,7 @@ def test_a_text_that_is_not_there_is_reported(session: xpsql.Session, using: str
     assert re.search(message, str(raised.value)), str(raised.value)
 
 
+@costly
 def test_a_module_that_can_be_imported_is_carried_too(session: xpsql.Session) -> None:
     train(session, "module = 'tests.algorithms.bridges.plain', dim = 4")
     text = NETWORK.read_text(encoding="utf-8")
@@ -277,6 +284,7 @@ READERS = (
 )
 
 
+@costly
 def test_no_file_or_module_is_read_that_a_manifest_names_and_no_statement_does(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

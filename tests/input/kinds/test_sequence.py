@@ -22,7 +22,8 @@ from xpsql.platform.options import Named
 from xpsql.platform.ps.compiled.ladder import Ladder
 from xpsql.platform.ps.keys import feature_keys
 from xpsql.platform.ps.messages import BatchId
-from xpsql.platform.training.plan import Plan, Settings, Use
+from xpsql.platform.training.clauses.settings import Settings
+from xpsql.platform.training.plan import Plan, Use
 
 PLAN = Plan("", "m", Use("xftrl", {}, XftrlOptions()), (), "")
 ITEMS, KINDS = [["a", "b", "c"], None, [], ["c", None]], [["x", None, "y"], [], None, [None, "z"]]
