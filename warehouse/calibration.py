@@ -22,7 +22,8 @@ CALIBRATION = pa.schema(
         pa.field("bias", pa.float64()),
     ]
 )
-"""`kind` is bin, whose key is its number, or value; predictions are in units of 2^-32; bias: of values that have one."""
+"""`kind` is bin, whose key is its number, or value; predictions are in units of 2^-32; bias: of values that have one.
+Of numbers `kind` is residual or error, whose key is its bin, or shift, whose key is a share of misses in millionths."""
 
 
 def write_table(folder: Path, table: pa.Table) -> None:

@@ -2,7 +2,7 @@
 
     <root>/models/<name>/lock             held while the model is changed
     <root>/models/<name>/model.json       the newest version's number, so that none is used twice
-    <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, null for the newest
+    <root>/models/<name>/promoted.json    the version that ALTER MODEL ... PROMOTE chose, null for the newest; .minisig: signed
     <root>/models/<name>/resident.json    the status of a resident training; stop.json: a request to stop it
     <root>/models/<name>/v<N>/            manifest.json, rows/, dense/, candidates/, trials/, progress.jsonl, segments.jsonl,
                                           lock; staged/, checkpoints/

@@ -26,7 +26,7 @@ SLICE_SHIFT = 54
 BLOCK_ROWS = 1 << 12
 SUMS = ".sums"
 STORED = re.compile(
-    r"((rows|tombstones)/[A-Za-z0-9_]+|dense|candidates|trials|tree|calibration|profile)/part-[^/]+\.parquet|package/model"
+    r"((rows|tombstones)/[A-Za-z0-9_]+|dense|candidates|trials|tree|calibration|profile)/part-[^/]+\.parquet|package/model|program/\w[\w.-]*"
     r"|vectors/[A-Za-z0-9_]+/(values\.f32|keys-\d+\.u64|places-\d+\.i32)"
 )
 

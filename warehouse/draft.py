@@ -22,7 +22,7 @@ from .manifest import Manifest, write_manifest
 from .trainings.checkpoints import Checkpoint, Checkpoints, checkpoints_of, clear_checkpoints
 from .trainings.progress import append_progress
 
-ROWS = ("rows", "tombstones", "dense", "candidates", "trials", "package", "tree", "calibration", "profile")
+ROWS = ("rows", "tombstones", "dense", "candidates", "trials", "package", "tree", "calibration", "profile", "program")
 DATA = (*ROWS, "saved")
 """What a training writes at its end."""
 VECTORS = "vectors"

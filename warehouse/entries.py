@@ -137,6 +137,33 @@ class RoundEntry:
 
 
 @dataclass(frozen=True)
+class HistoryEntry:
+    """A stored history whose fields options of the algorithm name.
+
+    Attributes:
+        version: that the training read; position: of streams, up to which it has their events; sums: of its files.
+        partition, order: the columns of rows that say whose history it is, and before when.
+        fields: that are read.
+        keep: how many events at most; within: how old at most, as CREATE HISTORY has it.
+    """
+
+    name: str
+    version: int = 0
+    position: Mapping[str, Any] = field(default_factory=dict)
+    sums: Mapping[str, str] = field(default_factory=dict)
+    partition: str = ""
+    order: str = ""
+    fields: tuple[str, ...] = ()
+    keep: int = 0
+    within: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What it is, in words."""
+        return f"version {self.version} ({', '.join(self.fields)}), by {self.partition} before {self.order}"
+
+
+@dataclass(frozen=True)
 class RolesEntry:
     """The columns of a query that are no slots, as it calls them.
 
@@ -144,6 +171,7 @@ class RolesEntry:
         labels: to predict; none of a model that learns without.
         classes: of the label, in order, where it is one of several; class_type: of its column, by Arrow's name.
         weight, time, group: of examples; by: of EVALUATE's BY; ignore: not learned from.
+        histories: stored ones, whose fields are slots.
     """
 
     labels: tuple[str, ...] = ()
@@ -154,6 +182,7 @@ class RolesEntry:
     group: str | None = None
     by: str | None = None
     ignore: tuple[str, ...] = ()
+    histories: tuple[HistoryEntry, ...] = field(default=(), metadata=many(HistoryEntry))
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,11 @@ class Folders:
         """The folder of the profile of the rows that it learned."""
         return self._own("profile")
 
+    @property
+    def program(self) -> Path:
+        """Files that a program of the user's kept beside rows that it learned."""
+        return self._own("program")
+
     def _own(self, *names: str) -> Path:
         """Return a folder of this version.
 

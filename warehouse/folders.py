@@ -23,6 +23,7 @@ COMMITTED = ("ready", "held")
 UNREADABLE = ("damaged", "newer format")
 """Versions that may be committed, and whose manifests cannot be read."""
 LOCK = "lock"
+PROMOTED = "promoted.json"
 VERSION = re.compile(r"v([1-9][0-9]*)")
 
 
@@ -127,7 +128,7 @@ def served_number(folder: Path, manifests: Sequence[Manifest]) -> int | None:
     if not usable:
         return None
     try:
-        promoted = read_json(folder / "promoted.json")["version"]
+        promoted = read_json(folder / PROMOTED)["version"]
     except FileNotFoundError:
         promoted = None
     if promoted in usable:

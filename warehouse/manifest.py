@@ -6,6 +6,7 @@ A new field is one line in `Manifest`, with a default. FORMAT grows only when an
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from .durable import replace_text
 from .entries import (
     CalibratorEntry,
     DenseEntry,
+    HistoryEntry,
     LearnedEntry,
     OptionEntry,
     PartEntry,
@@ -40,9 +42,10 @@ from .entries import (
 from .ranges import check_ranges
 
 FORMAT = 1
-CLASSES, VECTORS, DELTA, CALIBRATED = "classes", "vectors", "delta", "calibrated"
-"""The label is one; values of slots have vectors; rows are changes; predictions are not what the model says."""
-FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA, CALIBRATED})
+CLASSES, VECTORS, DELTA, CALIBRATED, HISTORIES = "classes", "vectors", "delta", "calibrated", "histories"
+"""The label is one; values of slots have vectors; rows are changes; predictions are not what the model says; slots are fields
+of stored histories."""
+FILE, KNOWN = "manifest.json", frozenset({CLASSES, VECTORS, DELTA, CALIBRATED, HISTORIES})
 
 NEEDED = frozenset({"algorithm", "slots", "roles", "tables", "statistics"})  # of a committed version; always written
 Status = Literal["training", "interrupted", "failed", "held", "ready", "damaged", "newer format"]
@@ -129,6 +132,11 @@ class Manifest:
         return int(self.settings.get("seed", 0))
 
     @property
+    def histories(self) -> tuple[HistoryEntry, ...]:
+        """The stored histories that it reads."""
+        return self.roles.histories
+
+    @property
     def identity(self) -> str:
         """What names its rows in every warehouse: the training that made them."""
         return self.learned.origin.copied or self.training
@@ -177,7 +185,13 @@ def read_manifest(folder: Path, name: str = FILE) -> Manifest:
         FileNotFoundError: there is none: the version is gone.
         ModelError: it is damaged, or (NewerFormatError) of a newer format.
     """
-    values = read_json(path := folder / name)
+    return _manifest_of(path := folder / name, path.read_bytes())
+
+
+@functools.lru_cache(256)
+def _manifest_of(path: Path, data: bytes) -> Manifest:
+    """Return the manifest in a file of these bytes: a statement reads that of a new version some ten times."""
+    values = object_of(path, data)
     try:
         manifest = record(Manifest, values)
         check_values(manifest)
@@ -221,8 +235,17 @@ def read_json(path: Path) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ModelError: it is not a JSON object, or of a newer format.
     """
+    return object_of(path, path.read_bytes())
+
+
+def object_of(path: Path, data: bytes) -> dict[str, Any]:
+    """Return the JSON object in a file of these bytes, as `read_json` does.
+
+    Raises:
+        ModelError: it is not a JSON object, or of a newer format.
+    """
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(data.decode("utf-8"))
         found = int(values["format"])
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise ModelError(

@@ -16,6 +16,7 @@ from .chains.links import KEPT
 from .draft import DATA, Draft
 from .durable import clear, remove, replace_text
 from .folders import (
+    PROMOTED,
     clear_kept,
     forget,
     is_known,
@@ -186,7 +187,7 @@ class Models(Catalog):
             self.versions(name)
         else:
             self.version(name, number)
-        replace_text(self._folder(name) / "promoted.json", json.dumps({"format": FORMAT, "version": number}))
+        replace_text(self._folder(name) / PROMOTED, json.dumps({"format": FORMAT, "version": number}))
 
     def drop(self, name: str, number: int | None = None) -> None:
         """Remove a model, or one version of it.

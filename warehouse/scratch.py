@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .durable import clear, storing
+from .locks import Lock, held, unshared
 
 FOLDER = ".scratch"
 LEFT_SECONDS = 7 * 24 * 3600
@@ -42,3 +43,45 @@ def scratch(warehouse: Path, name: str | None = None) -> Iterator[Path]:
         yield folder
     finally:
         clear(folder)
+
+
+@contextmanager
+def drafting(drafts: Path) -> Iterator[Path]:
+    """Yield a new folder among those of drafts, for files that a table will have; it is removed when the block ends.
+
+    Raises:
+        ModelError: the warehouse is not writable.
+    """
+    folder, lock = _locked(drafts)
+    try:
+        _sweep(drafts)
+        with storing(folder):
+            folder.mkdir()
+        yield folder
+    finally:
+        clear(folder)
+        clear(folder.with_suffix(".lock"))
+        lock.release()
+
+
+def _locked(drafts: Path) -> tuple[Path, Lock]:
+    """Return the path of a new draft, and its lock."""
+    while True:
+        folder = drafts / uuid.uuid4().hex
+        try:
+            return folder, Lock(folder.with_suffix(".lock"), "written")
+        except BlockingIOError:
+            continue  # another process took it for left, before it was locked
+
+
+def _sweep(drafts: Path) -> None:
+    """Remove the drafts of processes that were killed, and locks without a draft."""
+    for path in drafts.iterdir():
+        lock = path.with_suffix(".lock")
+        if path == lock and not path.with_suffix("").exists():
+            with unshared(lock) as free:
+                if free:
+                    clear(lock)
+        elif path != lock and not held(lock):
+            clear(path)
+            clear(lock)

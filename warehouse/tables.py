@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING, Literal
 from ..platform.errors import ModelError, StatementError
 from ..platform.spark_types import type_words
 from .durable import clear, make_folder, replace_text, storing, sync, sync_tree
-from .locks import Lock, held
+from .locks import Lock
 from .names import folder_name, model_name
+from .scratch import drafting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +56,7 @@ class Contents:
         generation: how many changes there were.
         partitioned_by: the partition columns.
         partitions: of each file that has rows, the values of these columns.
+        deleted: how many rows of files are gone, by the place of the file.
     """
 
     files: tuple[str, ...]
@@ -62,6 +64,7 @@ class Contents:
     generation: int
     partitioned_by: tuple[str, ...] = ()
     partitions: dict[str, list[str | None]] = field(default_factory=dict)
+    deleted: dict[str, int] = field(default_factory=dict)
 
     def within(self, file: str, only: Mapping[str, str | None]) -> bool:
         """Return whether a file is of the partitions whose columns have some values; with none, every file is."""
@@ -88,29 +91,26 @@ class Tables:
         Raises:
             ModelError: its manifest is damaged, or of a newer xpsql.
         """
-        return self._paths(name, self._contents(name))
+        contents = self.contents(name)
+        return None if contents is None else self.paths(name, contents.files)
+
+    def paths(self, name: str, files: Sequence[str]) -> tuple[str, ...]:
+        """Return the paths of some of a table's files."""
+        return tuple(str(self._folder(name) / DATA / file) for file in files)
 
     def generation(self, name: str) -> int:
         """Return how many changes a table has seen, 0 where there is none."""
-        contents = self._contents(name)
+        contents = self.contents(name)
         return 0 if contents is None else contents.generation
 
     def partitioned_by(self, name: str) -> tuple[str, ...]:
-        """Return the columns that a table is partitioned by.
-
-        Raises:
-            ModelError: see `files`.
-        """
-        contents = self._contents(name)
+        """Return the columns that a table is partitioned by; raises as `files`."""
+        contents = self.contents(name)
         return () if contents is None else contents.partitioned_by
 
     def partitions(self, name: str) -> list[tuple[str | None, ...]]:
-        """Return the values of a table's partitions, sorted as texts.
-
-        Raises:
-            ModelError: see `files`.
-        """
-        contents = self._contents(name)
+        """Return the values of a table's partitions, sorted as texts; raises as `files`."""
+        contents = self.contents(name)
         found = {tuple(values) for values in contents.partitions.values()} if contents is not None else set()
         return sorted(found, key=lambda values: [(value is not None, value or "") for value in values])
 
@@ -120,13 +120,13 @@ class Tables:
         Raises:
             ModelError: as `files`, or the links cannot be written.
         """
-        folder, contents = self._folder(name), self._contents(name)
+        folder, contents = self._folder(name), self.contents(name)
         if contents is not None and {link.name for link in folder.glob("*.parquet")} != set(contents.files):
             with self._lock(name):
-                contents = self._contents(name)
+                contents = self.contents(name)
                 if contents is not None:
                     _tidy(folder, contents)
-        return self._paths(name, contents)
+        return None if contents is None else self.paths(name, contents.files)
 
     @contextmanager
     def draft(self) -> Iterator[Path]:
@@ -135,18 +135,8 @@ class Tables:
         Raises:
             ModelError: the warehouse is not writable.
         """
-        drafts = self._root / ".drafts"
-        folder = drafts / uuid.uuid4().hex
-        lock = Lock(folder.with_suffix(".lock"), "written")
-        try:
-            _sweep(drafts)
-            with storing(folder):
-                folder.mkdir()
+        with drafting(self._root / ".drafts") as folder:
             yield folder
-        finally:
-            clear(folder)
-            clear(folder.with_suffix(".lock"))
-            lock.release()
 
     def put(
         self,
@@ -172,7 +162,7 @@ class Tables:
         with storing(draft):
             sync_tree(draft)
         with self._lock(name):
-            old = self._contents(name)
+            old = self.contents(name)
             if (old is None and change in FITTED) or (old is not None and change == "new"):
                 return False
             folder, old, drafted = self._folder(name), old or Contents((), (), 0), sorted(draft.rglob("*.parquet"))
@@ -180,18 +170,49 @@ class Tables:
             if change in FITTED:
                 _check_fits(name, folder / DATA / old.files[0], drafted[0], old.partitioned_by == by)
             values = [_values(file, by) for file in drafted]
-            new = self._move(drafted, folder / DATA, old.generation + 1)
-            replaced = {column: _text(value) for column, value in (only or {}).items()}
+            new = self._move(drafted, folder / DATA, [f"part-{old.generation + 1:06}-{i:05}" for i in range(len(drafted))])
+            replaced = {column: text_of(value) for column, value in (only or {}).items()}
             kept = {"append": old.files, "overwrite": [f for f in old.files if not old.within(f, replaced)]}.get(change, ())
             files = (*kept, *new)
             before = tuple(file for file in old.files if file not in files)
             parts = {**old.partitions, **dict(zip(new, values, strict=True))}
             known = {file: value for file in files if (value := parts.get(file))}
-            contents = Contents(files, before, old.generation + 1, by, known)
-            replace_text(folder / MANIFEST, json.dumps(entry(contents), indent=1))
-            with suppress(ModelError):  # the rows are in the table; `linked` and the next change try again
-                _tidy(folder, contents)
+            deleted = old.deleted if kept else {}
+            _replace(folder, Contents(files, before, old.generation + 1, by, known, deleted))
         return True
+
+    def shrink(self, name: str, draft: Path, smaller: Mapping[str, Path | None]) -> int:
+        """Put files with fewer rows in the place of a table's files, and return how many rows are gone.
+
+        Args:
+            smaller: files of a draft by the names of the table's; None: no row is left.
+
+        Raises:
+            StatementError: another statement has changed one of the files meanwhile.
+            ModelError: the warehouse is not writable; the table stays as it was.
+        """
+        import pyarrow.parquet as pq
+
+        folder, none = self._folder(name), draft / "none.parquet"
+        with storing(draft):
+            for file in list(smaller)[:1]:
+                pq.write_table(pq.read_schema(folder / DATA / file).empty_table(), none)
+            sync_tree(draft)
+        with self._lock(name):
+            old = self.contents(name)
+            if old is None or not smaller.keys() <= set(old.files):
+                raise StatementError(f"Table {name} was changed by another statement meanwhile. Run the statement again.")
+            left = {file: path for file, path in smaller.items() if path is not None}
+            if len(smaller) == len(old.files) and not left:
+                left = {old.files[-1]: none}  # a table has a file that has its columns
+            gone = {place(file): _rows(folder / DATA / file) - _rows(left.get(file)) for file in smaller}
+            new = dict(zip(left, self._move(list(left.values()), folder / DATA, list(map(place, left))), strict=True))
+            files = tuple(new.get(file, file) for file in old.files if file in new or file not in smaller)
+            parts = {new.get(file, file): values for file, values in old.partitions.items() if left.get(file) != none}
+            known = {file: parts[file] for file in files if file in parts}
+            deleted = {**old.deleted, **{at: old.deleted.get(at, 0) + rows for at, rows in gone.items() if rows}}
+            _replace(folder, Contents(files, tuple(smaller), old.generation + 1, old.partitioned_by, known, deleted))
+        return sum(gone.values())
 
     def drop(self, name: str) -> None:
         """Remove a table and its files; it is gone once its manifest is."""
@@ -203,9 +224,9 @@ class Tables:
                     sync(folder)
                 clear(folder)
 
-    def _move(self, files: Sequence[Path], data: Path, generation: int) -> tuple[str, ...]:
-        """Move files into a table's folder, under names that sort in order, and return these."""
-        names = tuple(f"part-{generation:06}-{i:05}-{uuid.uuid4().hex[:8]}.parquet" for i in range(len(files)))
+    def _move(self, files: Sequence[Path], data: Path, places: Sequence[str]) -> tuple[str, ...]:
+        """Move files into a table's folder, under new names that sort as their places do, and return these."""
+        names = tuple(f"{place}-{uuid.uuid4().hex[:8]}.parquet" for place in places)
         with storing(data):
             make_folder(data)
             for file, name in zip(files, names, strict=True):
@@ -214,17 +235,15 @@ class Tables:
                 sync(folder)
         return names
 
-    def _paths(self, name: str, contents: Contents | None) -> tuple[str, ...] | None:
-        return None if contents is None else tuple(str(self._folder(name) / DATA / file) for file in contents.files)
-
-    def _contents(self, name: str) -> Contents | None:
+    def contents(self, name: str) -> Contents | None:
+        """Return what a table's manifest says, None where there is no such table; raises as `files`."""
         path = self._folder(name) / MANIFEST
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
             if values["format"] > FORMAT:
                 raise ModelError(f"Table {name} was written by a newer xpsql (format {values['format']}). Upgrade xpsql.")
-            by, parts = tuple(values["partitioned_by"]), dict(values["partitions"])
-            return Contents(tuple(values["files"]), tuple(values["before"]), int(values["generation"]), by, parts)
+            by, parts, deleted = tuple(values["partitioned_by"]), dict(values["partitions"]), dict(values.get("deleted", {}))
+            return Contents(tuple(values["files"]), tuple(values["before"]), int(values["generation"]), by, parts, deleted)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -258,6 +277,24 @@ class Tables:
             lock.release()
 
 
+def place(file: str) -> str:
+    """Return the place of a file among those of its table, in the order in which they were added."""
+    return file.rpartition("-")[0]
+
+
+def _replace(folder: Path, contents: Contents) -> None:
+    """Replace a table's manifest, the step that counts."""
+    replace_text(folder / MANIFEST, json.dumps(entry(contents), indent=1))
+    with suppress(ModelError):  # the change is made; `linked` and the next one try again
+        _tidy(folder, contents)
+
+
+def _rows(file: Path | None) -> int:
+    import pyarrow.parquet as pq
+
+    return 0 if file is None else pq.read_metadata(file).num_rows
+
+
 def entry(contents: Contents) -> dict[str, object]:
     """Return what a manifest holds."""
     return {"format": FORMAT, **asdict(contents)}
@@ -289,10 +326,11 @@ def _values(file: Path, columns: Sequence[str]) -> list[str | None]:
         return []
     with pq.ParquetFile(file) as opened:
         first = next(opened.iter_batches(1, columns=list(columns)), None)
-    return [] if first is None else [_text(first[column][0]) for column in columns]
+    return [] if first is None else [text_of(first[column][0]) for column in columns]
 
 
-def _text(value: pa.Scalar[pa.DataType]) -> str | None:
+def text_of(value: pa.Scalar[pa.DataType]) -> str | None:
+    """Return a value of a partition as manifests have it."""
     import pyarrow as pa
 
     return value.cast(pa.string()).as_py() if value.is_valid else None
@@ -309,12 +347,3 @@ def _tidy(folder: Path, contents: Contents) -> None:
         for path in (folder / DATA).iterdir():
             if path.name not in contents.files and path.name not in contents.before:
                 path.unlink()
-
-
-def _sweep(drafts: Path) -> None:
-    """Remove the drafts of processes that were killed."""
-    for folder in drafts.iterdir():
-        lock = folder.with_suffix(".lock")
-        if folder.is_dir() and not held(lock):
-            clear(folder)
-            clear(lock)

@@ -155,7 +155,7 @@ class Version(Folders):
         """Return all files of its data, including compacted rows."""
         names = [f"{kind}/{table.name}" for kind in ("rows", "tombstones") for table in self.manifest.tables]
         names += [f"vectors/{vectors.name}" for vectors in self.manifest.vectors]
-        names += ["dense", "candidates", "trials", "package", "tree", "calibration", "profile"]
+        names += ["dense", "candidates", "trials", "package", "tree", "calibration", "profile", "program"]
         own = [part for name in names for part in self._present(name)]
         whole = whole_files(self.folder) or ()
         return [*own, *(VersionFile(self.folder / WHOLE / file.path, file) for file in whole)]

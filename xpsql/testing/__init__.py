@@ -1,4 +1,4 @@
-"""Conformance suites for the authors of operators, algorithms, folds, updates and engines, ours and other packages'.
+"""Conformance suites for the authors of operators, algorithms, vertex programs, folds, updates, readings and engines.
 
     import pytest
     from xpsql.testing import ALGORITHM_CHECKS, OPERATOR_CHECKS, AlgorithmTrial, OperatorTrial
@@ -18,19 +18,25 @@ formula of your part: hold that to a test of its own.
 from __future__ import annotations
 
 from ..platform.functions.promises import FOLD_CHECKS, UPDATE_CHECKS, FoldTrial, UpdateTrial
+from ..platform.functions.reading_promises import READING_CHECKS, ReadingTrial
 from .algorithms import ALGORITHM_CHECKS, AlgorithmTrial
 from .engines import ENGINE_CHECKS, EngineTrial
+from .graphs import GRAPH_CHECKS, GraphTrial
 from .operators import OPERATOR_CHECKS, OperatorTrial
 
 __all__ = [
     "ALGORITHM_CHECKS",
     "ENGINE_CHECKS",
     "FOLD_CHECKS",
+    "GRAPH_CHECKS",
     "OPERATOR_CHECKS",
+    "READING_CHECKS",
     "UPDATE_CHECKS",
     "AlgorithmTrial",
     "EngineTrial",
     "FoldTrial",
+    "GraphTrial",
     "OperatorTrial",
+    "ReadingTrial",
     "UpdateTrial",
 ]

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..algorithms.augments.sampling import Sampling
-from ..algorithms.base import Algorithm, AtOnce, Inputs, Layout
+from ..algorithms.base import Algorithm, Inputs, Layout
 from ..algorithms.blocks.bags import BagRows
 from ..algorithms.solver import Doubles, Solve, SolverInput
 from ..platform.operators import OPERATORS
@@ -46,7 +46,9 @@ class AlgorithmTrial:
 
     def __init__(self, part: Part[Any, Algorithm], options: Any = None, layout: Layout = LAYOUT) -> None:
         self.algorithm: Algorithm = part.make(part.options() if options is None else options, layout)
-        assert isinstance(part, AtOnce) != self.algorithm.serves, "the part of what is not Online is AtOnce(...), no other's is"
+        assert part.takes.shards == self.algorithm.serves, (
+            "the part of what is Solved or Packaged takes AT_ONCE, no other's does"
+        )
         self._layout = layout
         self.learn = learn_step(self.algorithm)
         self.score = score_step(self.algorithm)

@@ -119,6 +119,7 @@ def context(size: int, valid: int | None = None) -> Context:
         base_rate=jnp.asarray(0.3, jnp.float32),
         rate=jnp.asarray(1, jnp.float32),
         examples=jnp.asarray(1000, jnp.float32),
+        pushed=jnp.asarray(100, jnp.float32),
     )
     arrays: Context = jax.tree.map(jnp.asarray, made)
     return arrays
