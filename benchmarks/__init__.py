@@ -19,10 +19,12 @@ GROUPS = (
     "checkpoints",
     "transport",
     "store",
+    "parameters",
     "compact",
     "histories",
     "retrieval",
     "quality",
+    "graphs",
     "estimates",
     "spark",
 )

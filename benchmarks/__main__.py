@@ -23,7 +23,10 @@ from benchmarks.process import call, measure, num_cores
 
 RESULTS = Path(__file__).parent / "results"
 ROWS, QUICK_ROWS = 1_000_000, 20_000
-PACKAGES = ("jax", "duckdb", "pyarrow", "numpy", "pyspark", "vowpalwabbit", "torch", "deepctr-torch", "fbgemm-gpu-cpu")
+PACKAGES = (
+    *("jax", "duckdb", "pyarrow", "numpy", "pyspark", "vowpalwabbit", "torch", "deepctr-torch", "fbgemm-gpu-cpu", "xgboost"),
+    *("lightgbm", "flaml"),
+)
 
 
 def machine() -> dict[str, object]:

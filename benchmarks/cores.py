@@ -1,10 +1,13 @@
 """Rows a second on 1, 2, 4, ... cores, as many as the machine has: encoding alone, then trainings as whole processes, with the
-threads that they take by default. `--rows` is the size of the log; as many rounds are run as fit into some minutes."""
+threads that they take by default. Beside them, what the machine gives at most: processes of the same work at once, a core each,
+that have nothing in common but its memory. `--rows` is the size of the log; as many rounds are run as fit into some minutes."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -28,9 +31,11 @@ class Timed(NamedTuple):
 
 
 def figures(run: Run) -> Iterator[Figure]:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # a card takes seconds of the start, and no part in the rest
     data, counts = run.log / "train.parquet", [1 << power for power in range(num_cores().bit_length())]
     works = (*ALGORITHMS[: run.size(1, 3)], ENCODE)
     found: dict[tuple[str, int], list[Timed]] = {(work, count): [] for work in works for count in counts}
+    together: dict[tuple[str, int], list[float]] = {at: [] for at in found if at[1] > 1}
     for work in works:
         once(run.folder, work, data)  # compiles what later processes find
     began = time.perf_counter()
@@ -38,15 +43,34 @@ def figures(run: Run) -> Iterator[Figure]:
         for (work, count), runs in found.items():
             with cores(count):
                 runs.append(once(run.folder, work, data))
+            if count > 1:
+                together[work, count].append(
+                    count * found[work, 1][-1].process.seconds / at_once(run.folder, work, data, count)
+                )
         if (time.perf_counter() - began) * (done + 1) / done > MOST_SECONDS:
             break
     for (work, count), runs in found.items():
         yield from scaling(f"{work}, {count} {'core' if count == 1 else 'cores'}", num_rows(data), found[work, 1], runs)
+        if count > 1:
+            yield spread(f"{work}, {count} processes, a core each: times one", together[work, count], "x")
 
 
 def once(folder: Path, work: str, data: Path) -> Timed:
     """Do a work once, in a process of its own."""
     return encode(folder, data) if work == ENCODE else train(folder, work, data)
+
+
+def at_once(folder: Path, work: str, data: Path, count: int) -> float:
+    """Do a work in so many processes at once, each on a core and in a folder of its own; return the seconds of the longest."""
+
+    def one(number: int) -> float:
+        own = folder / f"at-once-{number}"
+        own.mkdir(exist_ok=True)
+        with cores(1, number):  # of this thread
+            return once(own, work, data).process.seconds
+
+    with ThreadPoolExecutor(count) as pool:
+        return max(pool.map(one, range(count)))
 
 
 def scaling(what: str, rows: int, one: Sequence[Timed], runs: Sequence[Timed]) -> Iterator[Figure]:

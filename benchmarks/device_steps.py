@@ -45,6 +45,16 @@ def made_log(path: Path, rows: int, seed: int) -> Path:
     return path
 
 
+def made_events(path: Path, rows: int, seed: int) -> Path:
+    """Write what users took in order: each walks among 5,000 items in steps of its own."""
+    random = np.random.default_rng(seed)
+    user, step = np.arange(rows) // 100, np.arange(rows) % 100
+    start, stride = random.integers(0, 5_000, rows // 100 + 1), random.integers(1, 5, rows // 100 + 1)
+    item = (start[user] + stride[user] * step) % 5_000
+    pq.write_table(pa.table({"user": user, "ts": 1_700_000_000 + 60 * step, "item": item}), path, row_group_size=65_536)
+    return path
+
+
 def rows_of(path: Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
@@ -136,7 +146,7 @@ def steps(name: str, dim: int, batch: int) -> Iterator[Figure]:
     part = parts.ALGORITHM.find(name, None)
     options = part.options(dim=dim, **({"target": ("c0",), "history": ("seen",)} if name == "din" else {}))
     place = place_of(True)
-    recipe = make(part, options, layout, False, (), (), 7)._replace(place=place)
+    recipe = make(part, options, layout, False, (), (), 7, False)._replace(place=place)
     random, size = np.random.default_rng(1), 4 * batch
     keys = random.integers(0, 2**64, size - 1, np.uint64)
     label = (random.random((1, batch)) < 0.2).astype(np.float32)

@@ -2,7 +2,8 @@
 
     python -m benchmarks.gpu [--only STEP ...] [--quick] [--out FILE]
 
-Each step is a process of its own with a time limit; what one fails at, the others do without. Tables are printed last.
+Each step is a process of its own with a time limit; what one fails at, the others do without. Figures are printed
+and written as they come, and tables of them last.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from benchmarks import Figure
 from benchmarks.device_steps import (
     has_card,
+    made_events,
     made_log,
     place_of,
     rows_of,
@@ -125,7 +127,7 @@ def against_native(operator: str, near: float, quick: bool) -> Iterator[Figure]:
 
 def quality(folder: Path, quick: bool) -> Iterator[Figure]:
     """Train on the same rows here and there: AUC, and the losses of the first batches."""
-    log = made_log(folder / "log.parquet", 20_000 if quick else 400_000, 3)
+    log = made_log(folder / "log.parquet", 20_000 if quick else 200_000, 3)
     first = made_log(folder / "first.parquet", 5_120 if quick else 51_200, 4)
     session = connect(folder / "quality")
     for name in ("xftrl", "xnn") if quick else USING:
@@ -172,7 +174,7 @@ def speed(folder: Path, quick: bool) -> Iterator[Figure]:
 
 def whole(folder: Path, quick: bool) -> Iterator[Figure]:
     """Measure trainings from Parquet to the committed version, the second time, when all is compiled."""
-    log = made_log(folder / "whole.parquet", 20_000 if quick else 500_000, 5)
+    log = made_log(folder / "whole.parquet", 20_000 if quick else 300_000, 5)
     session = connect(folder / "whole")
     sizes = [("xnn", batch) for batch in ((1_024,) if quick else (65_536, 16_384, 4_096))] + (
         [] if quick else [("din", 16_384)]
@@ -185,6 +187,14 @@ def whole(folder: Path, quick: bool) -> Iterator[Figure]:
         )
         what = f"{name}, dim 16, batch {batch:,}, {place}"
         yield from told(what, trained_twice(what, session, statement, rows_of(log)))
+    events = made_events(folder / "events.parquet", 5_000 if quick else 200_000, 6)
+    for place in places():
+        what = f"sequence, dim 32, length 64, {place}"
+        statement = (
+            "TRAIN OR REPLACE MODEL m USING sequence (item = item, dim = 32, length = 64, dropout = 0) GROUP user TIME ts "
+            f"WITH (passes = 1, batch_size = {512 if quick else 8192}, {settings(place)}) AS SELECT * FROM parquet.`{events}`"
+        )
+        yield from told(what, trained_twice(what, session, statement, rows_of(events)))
 
 
 def trained_twice(what: str, session: Any, statement: str, rows: int) -> Iterator[Figure]:
@@ -252,12 +262,12 @@ def recovery(folder: Path, quick: bool) -> Iterator[Figure]:
 
 STEPS: dict[str, tuple[Callable[[Path, bool], Iterator[Figure]], int]] = {
     "machine": (machine, 30),
-    "suites": (suites, 75),
+    "suites": (suites, 120),
     "growth": (growth, 40),
     "recovery": (recovery, 45),
     "quality": (quality, 120),
-    "speed": (speed, 120),
-    "whole": (whole, 90),
+    "speed": (speed, 150),
+    "whole": (whole, 120),
 }
 """Each with the seconds that it may take at most on a card; without one twice as long."""
 
@@ -269,26 +279,24 @@ def run_step(name: str, quick: bool) -> None:
             print("FIGURE " + json.dumps(figure), flush=True)
 
 
-def started(name: str, quick: bool, seconds: float) -> list[Figure]:
-    """Run a step in a process of its own, for so long at most, and return its figures."""
+def started(name: str, quick: bool, seconds: float) -> Iterator[Figure]:
+    """Run a step in a process of its own, for so long at most, and yield its figures as they come."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--step", name, *(["--quick"] if quick else [])]
-    begun, found = time.monotonic(), []
+    begun = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
     watch = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep({seconds}); os.killpg({process.pid}, 9)"])
     assert process.stdout is not None
     print(f"\n{name}", flush=True)
     for line in process.stdout:
         if line.startswith("FIGURE "):
-            figure = Figure(*json.loads(line.removeprefix("FIGURE ")))
-            found.append(figure)
+            yield Figure(*json.loads(line.removeprefix("FIGURE ")))
         else:
             print(line, end="", flush=True)
     status = process.wait()
     watch.kill()
     watch.wait()
-    found.append(Figure(f"{name}: exit status", float(abs(status)), "", "<= 0"))
-    found.append(Figure(f"{name}: time", time.monotonic() - begun, "s"))
-    return found
+    yield Figure(f"{name}: exit status", float(abs(status)), "", "<= 0")
+    yield Figure(f"{name}: time", time.monotonic() - begun, "s")
 
 
 def write(path: Path, found: dict[str, list[Figure]]) -> None:
@@ -320,9 +328,13 @@ def main() -> None:
     found: dict[str, list[Figure]] = {}
     for name in given.only:
         most = min(STEPS[name][1] * (1 if card else 2), ends - time.monotonic())
-        found[name] = started(name, quick, most) if most > 5 else [Figure(f"{name}: left out, no time", 1.0, "", "<= 0")]
-        if card or given.out != RESULTS / "gpu.json":
-            write(given.out, found)
+        left_out = Figure(f"{name}: left out, no time", 1.0, "", "<= 0")
+        found[name] = []
+        for figure in started(name, quick, most) if most > 5 else [left_out]:
+            print(figure.line(), flush=True)
+            found[name].append(figure)
+            if card or given.out != RESULTS / "gpu.json":
+                write(given.out, found)
     print("\n" + ("On a card." if card else "Without a card: on JAX's CPU backend, with small sizes."))
     for name, figures in found.items():
         print(f"\n{name}", *(figure.line() for figure in figures), sep="\n")

@@ -2,8 +2,9 @@
 
 The folder has `criteo_head8k/{train,dev,test}.tsv.gz` (Criteo's display ads: label, 13 integers, 26 strings, no header),
 `avazu_head9k/{train,dev,test}.csv.gz` (Avazu's mobile ads, a header in train alone),
-`kuairand_kcore15/log_standard_kcore15.tsv.gz` (impressions of
-videos), and what users bought: `amazon_grocery_rechorus/{train,item_meta}.csv.gz`, `amazon_videogames_sasrec/Video.txt.gz`.
+`kuairand_kcore15/log_standard_kcore15.tsv.gz` (impressions of videos), `talkingdata_adtracking/train_sample.csv.gz` (clicks on
+ads of apps, and downloads), `hillstrom_email/hillstrom.csv.gz` (customers whom e-mails were sent), and what users bought:
+`amazon_grocery_rechorus/{train,item_meta}.csv.gz`, `amazon_videogames_sasrec/Video.txt.gz`.
 """
 
 from __future__ import annotations
@@ -93,6 +94,21 @@ def kuairand(folder: Path) -> Split:
     minute = log["time_ms"].to_numpy() // 1_800_000 % 48
     columns = {"label": log["is_click"], "user": log["user_id"], "video": log["video_id"].cast(pa.string())}
     return cut(pa.table({**columns, "half_hour": minute, "seen": pa.array(seen, pa.list_(pa.string()))}), 4 / 5)
+
+
+def talkingdata(folder: Path) -> Split:
+    """Return clicks in order of time; the label is whether the app was downloaded."""
+    log = csv.read_csv(folder / "talkingdata_adtracking" / "train_sample.csv.gz").sort_by("click_time")
+    columns = {name: log[name].cast(pa.string()) for name in ("ip", "app", "device", "os", "channel")}
+    times = {"ts": log["click_time"].cast(pa.timestamp("us", "UTC")), "hour": pc.hour(log["click_time"])}
+    return cut(pa.table({"label": log["is_attributed"], **columns, **times}), 4 / 5)
+
+
+def hillstrom(folder: Path) -> Split:
+    """Return customers; the label is whether they visited the shop after an e-mail."""
+    log = csv.read_csv(folder / "hillstrom_email" / "hillstrom.csv.gz")
+    log = log.drop_columns(["conversion", "spend"])
+    return cut(log.rename_columns(["label" if name == "visit" else name for name in log.column_names]), 4 / 5)
 
 
 LOGS: Mapping[str, Callable[[Path], Split]] = {

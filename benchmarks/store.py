@@ -22,12 +22,18 @@ from numpy.typing import NDArray
 from benchmarks import Figure, Run, spread
 from benchmarks.process import Xpsql, cores, cpu, figures_of, in_turns, num_cores, speed
 
+SIZES = (1_000_000, 10_000_000, 48_000_000, 100_000_000)
 TARGETS = {
     "4 floats: bytes a row beyond columns": "<= 16",
     "16 floats: bytes a row beyond columns": "<= 16",
+    "xftrl, 100M rows: a new row, CPU": "<= 250",
+    "xftrl, 100M rows: a key of a batch, zipf, times 1M": "<= 2",
+    "xftrl, 100M rows: a key of a batch, uniform, times 1M": "<= 2",
 }
 Keys = NDArray[np.uint64]
 SLOTS, VALUES = 20, 1_000_000
+GROWTH_BATCH, GROWTH_BYTES = 24_000, 56
+"""Keys of a batch of 4,096 rows of the made log; bytes of a row with its place in the index."""
 
 
 def figures(run: Run) -> Iterator[Figure]:
@@ -40,6 +46,8 @@ def figures(run: Run) -> Iterator[Figure]:
                     what = one.what.removesuffix(f", {one.peer}")
                     fastest[what] = min(one.value, fastest.get(what, one.value))
             yield from (one._replace(target=f"<= {fastest[one.what]:.4g}") if one.what in fastest else one for one in found)
+    with cores(1):
+        yield from figures_of(growth, [run.size(size // 1000, size) for size in SIZES])
     for ids in (100, 300)[: run.size(1, 2)]:
         yield from many_ids(run, ids)
 
@@ -80,6 +88,51 @@ def table(dim: int, rows: int, batch: int, folder: str) -> Iterator[Figure]:
         for name, step in steps.items():
             yield spread(f"{dim} floats: {name}, {draw}", [nanoseconds(step, work) for _ in range(5)], "ns")
     yield from maps(dim, keys, batch, Path(folder))
+
+
+def growth(sizes: list[int]) -> Iterator[Figure]:
+    """Yield what a new row of xftrl takes up to some sizes of a store, and a key of a batch at each; sizes beyond half of the
+    memory that is free are left out."""
+    from benchmarks.log import mixed
+    from xpsql.platform.ps._native import Arguments, Layout, Store
+    from xpsql.platform.ps.table import STATISTIC_COLUMNS
+
+    store, size = Store([*STATISTIC_COLUMNS, ("z", "float32", 1), ("n", "float32", 1)]), min(GROWTH_BATCH, sizes[0])
+    columns = [len(STATISTIC_COLUMNS), len(STATISTIC_COLUMNS) + 1]
+    arguments = Arguments(Layout([], [], [("z", "float32", (1,)), ("n", "float32", (1,))]), size)
+    first: dict[str, float] = {}
+    for rows in sizes:
+        if rows * GROWTH_BYTES > free_bytes() / 2 + store.memory_bytes:
+            return
+        before, began = len(store), time.process_time()
+        for start in range(before, rows, size):
+            store.insert(mixed(np.arange(start, min(start + size, rows), dtype=np.uint64), 3))
+        spent = time.process_time() - began
+        began = time.process_time()
+        for start in range(before, rows, size):
+            mixed(np.arange(start, min(start + size, rows), dtype=np.uint64), 3)
+        made = spent - (time.process_time() - began)
+        at = f"xftrl, {rows // 1_000_000 or rows}{'M' * (rows >= 1_000_000)} rows"
+        yield Figure(f"{at}: a new row, CPU", made / (len(store) - before) * 1e9, "ns")
+        for draw in ("zipf", "uniform"):
+            random = np.random.default_rng(4)
+            work = [mixed(np.unique(ranks(rows, size, draw == "zipf", random)).astype(np.uint64), 3) for _ in range(100)]
+            began = time.process_time()
+            for keys in work:
+                found = store.pull(keys, arguments)
+                store.scatter(found, columns, [arguments["z"][: len(keys)], arguments["n"][: len(keys)]])
+            cost = (time.process_time() - began) / sum(map(len, work)) * 1e9
+            yield Figure(f"{at}: a key of a batch, {draw}, CPU", cost, "ns")
+            yield Figure(f"{at}: a key of a batch, {draw}, times 1M", cost / first.setdefault(draw, cost), "x")
+
+
+def free_bytes() -> int:
+    """Return the memory that new processes may take, as Linux tells it; elsewhere all that the machine has."""
+    told = Path("/proc/meminfo")
+    if told.exists():
+        (line,) = (line for line in told.read_text().splitlines() if line.startswith("MemAvailable:"))
+        return int(line.split()[1]) << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def nanoseconds(step: Callable[[Keys], object], work: list[Keys]) -> float:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 CONTEXT = multiprocessing.get_context("forkserver")
 IMPORTED = ["jax", "optax", "pyarrow.parquet", "xpsql.platform.training.tasks.worker_task", "benchmarks.scale.processes"]
-MOST_CONNECTIONS = 2048
-LEAST_STEPS, WAIT_SECONDS = 3, 120.0
+MOST_CONNECTIONS, LEAST_STEPS, WAIT_SECONDS = 2048, 3, 120.0
 
 
 class Asked(NamedTuple):
@@ -196,7 +195,8 @@ def serve(number: int, given: TrainingInput, pipe: Pipe) -> None:
     from xpsql.platform.ps.transport.wire import Handler
     from xpsql.platform.training.compiled import prepare_task
     from xpsql.platform.training.recipe import recipe_of
-    from xpsql.platform.training.row_files.rows import begin, new_shard
+    from xpsql.platform.training.row_files.passes import begin
+    from xpsql.platform.training.row_files.rows import new_shard
     from xpsql.platform.training.tasks.shard_task import KEPT_BYTES
 
     keep_freed_memory(KEPT_BYTES)
