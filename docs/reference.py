@@ -29,8 +29,8 @@ from xpsql.platform.sql.statements import STATEMENTS
 from xpsql.platform.sql.statements.listing import shown
 from xpsql.platform.sql.streams import GRAMMAR as STREAMS
 from xpsql.platform.training.clauses import CLAUSES
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.metrics import METRICS, metric_names
-from xpsql.platform.training.plan import Settings
 from xpsql.platform.udf import FUNCTIONS
 from xpsql.warehouse.trainings.progress import progress_columns
 

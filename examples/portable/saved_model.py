@@ -173,10 +173,10 @@ def main(export: Path, target: str) -> None:
     served = tf.saved_model.load(target).signatures["serving_default"]
 
     import pyarrow.parquet as pq
-    from reader import Model
+    from reader import PortableExport
 
     rows = pq.read_table(export / "parity.parquet").to_pylist()
-    reader = Model(export)
+    reader = PortableExport(export)
     given = {name: tf.constant(array) for name, array in reader.row_inputs(reader.inputs(rows)).items()}
     for name, found in served(**given).items():
         wanted = np.array([row[name] for row in rows])
