@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,23 @@ class EncoderSizes(NamedTuple):
     dropout: float
 
 
-class EventEncoder(Protocol):
+class Read(NamedTuple):
+    """What an encoder reads.
+
+    Attributes:
+        parameters: its own among them.
+        were: float32[S, L, dim], what events were; asked: the same of what is asked of them, None where nothing is.
+        random: for dropout; None: nothing is left out.
+    """
+
+    parameters: Parameters
+    were: jax.Array
+    asked: jax.Array | None
+    events: Events
+    random: jax.Array | None = None
+
+
+class EventEncoder(ABC):
     """Makes of the vectors of events what is known after each, and of questions what is known before them.
 
     Attributes:
@@ -49,54 +65,20 @@ class EventEncoder(Protocol):
 
     specs: tuple[DenseSpec, ...]
 
-    def apply(
-        self,
-        parameters: Parameters,
-        were: jax.Array,
-        asked: jax.Array | None,
-        events: Events,
-        random: jax.Array | None,
-    ) -> Streams:
-        """Return both streams, float32[S, L, dim] of vectors of that shape."""
+    def apply(self, read: Read) -> Streams:
+        """Return both streams."""
+        return self._streams(read)[0]
 
     def states(self, parameters: Parameters, were: jax.Array, events: Events) -> States:
         """Return the keys and values of events."""
-
-
-class LayeredEncoder(ABC):
-    """An encoder whose layers keep their keys and values in a list while they read events; see EventEncoder."""
-
-    def states(self, parameters: Parameters, were: jax.Array, events: Events) -> States:
-        """See EventEncoder."""
-        kept: list[tuple[jax.Array, jax.Array]] = []
-        self._streams(parameters, were, None, events, None, kept)
-        return tuple(kept)
-
-    def apply(
-        self,
-        parameters: Parameters,
-        were: jax.Array,
-        asked: jax.Array | None,
-        events: Events,
-        random: jax.Array | None,
-    ) -> Streams:
-        """See EventEncoder."""
-        return self._streams(parameters, were, asked, events, random, [])
+        return self._streams(Read(parameters, were, None, events))[1]
 
     @abstractmethod
-    def _streams(
-        self,
-        parameters: Parameters,
-        were: jax.Array,
-        asked: jax.Array | None,
-        events: Events,
-        random: jax.Array | None,
-        kept: list[tuple[jax.Array, jax.Array]],
-    ) -> Streams:
-        """Return what `apply` does, and append the keys and values of each layer to `kept`."""
+    def _streams(self, read: Read) -> tuple[Streams, States]:
+        """Return both streams, and the keys and values of each layer."""
 
 
-class Hstu(LayeredEncoder):
+class Hstu(EventEncoder):
     """Hierarchical sequential transduction units: attention by SiLU in place of softmax, with a bias by place and by time.
 
         U, V, Q, K = split(silu(LN(x) W));   A = silu(Q K^T + place[i - j] + time[bucket(asked_i - t_j)]) / length
@@ -118,15 +100,8 @@ class Hstu(LayeredEncoder):
             )
         )
 
-    def _streams(
-        self,
-        parameters: Parameters,
-        were: jax.Array,
-        asked: jax.Array | None,
-        events: Events,
-        random: jax.Array | None,
-        kept: list[tuple[jax.Array, jax.Array]],
-    ) -> Streams:
+    def _streams(self, read: Read) -> tuple[Streams, States]:
+        (parameters, were, asked, events, random), kept = read, list[tuple[jax.Array, jax.Array]]()
         (before, earlier), (known, wanted) = sights(events), agos(events)
         for n in range(self._sizes.layers):
             own = {name: parameters[f"encoder_{n}.{name}"] for name in ("kernel", "output", "place", "time")}
@@ -141,7 +116,7 @@ class Hstu(LayeredEncoder):
                 itself = jax.nn.silu((q * self_k).sum(axis=3) + own["place"][0] + own["time"][0]) / self._sizes.length
                 asked = asked + self._added(own["output"], u, past + itself[..., None] * self_v, random, 2 * n + 1)
             were = later
-        return were, asked
+        return (were, asked), tuple(kept)
 
     def _split(self, kernel: jax.Array, x: jax.Array) -> list[jax.Array]:
         """Return U, V, Q and K, float32[S, L, heads, dim / heads] each."""
@@ -157,7 +132,7 @@ class Hstu(LayeredEncoder):
         return gated @ kernel
 
 
-class Sasrec(LayeredEncoder):
+class Sasrec(EventEncoder):
     """A causal transformer: attention by softmax, places that are learned, and a network over each event.
 
     Source: Kang and McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018.
@@ -181,15 +156,8 @@ class Sasrec(LayeredEncoder):
             ),
         )
 
-    def _streams(
-        self,
-        parameters: Parameters,
-        were: jax.Array,
-        asked: jax.Array | None,
-        events: Events,
-        random: jax.Array | None,
-        kept: list[tuple[jax.Array, jax.Array]],
-    ) -> Streams:
+    def _streams(self, read: Read) -> tuple[Streams, States]:
+        (parameters, were, asked, events, random), kept = read, list[tuple[jax.Array, jax.Array]]()
         prefix, (before, earlier), (begun, place, opens) = events.prefix, sights(events), places_of(events)
         begun = begun if prefix is None else begun - prefix.size
 
@@ -207,7 +175,7 @@ class Sasrec(LayeredEncoder):
                 past = softly(q, k, v, earlier, (self_k, self_v))
                 asked = self._through(parameters, n, asked, past, random, 1)
             were = later
-        return normed(were), None if asked is None else normed(asked)
+        return (normed(were), None if asked is None else normed(asked)), tuple(kept)
 
     def _split(self, kernel: jax.Array, x: jax.Array) -> list[jax.Array]:
         strips, length, dim = x.shape

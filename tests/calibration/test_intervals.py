@@ -21,7 +21,7 @@ from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
 from xpsql.platform.serving.request_log import RequestLog
 from xpsql.platform.serving.served import Served
-from xpsql.platform.training.metrics.residuals import BINS, SHIFT, ResidualTally, reach
+from xpsql.platform.training.metrics.residuals import BINS, SHIFT, ResidualTally, bin_of, end_of
 
 ROWS = 40_000
 
@@ -145,9 +145,9 @@ def test_a_bound_is_that_residual_whose_rank_the_formula_says() -> None:
     counts = np.bincount(residuals.view(np.uint32) >> SHIFT, minlength=BINS)
     for share in (0.5, 0.9, 0.99):
         exact = np.sort(residuals)[math.ceil(1000 * share) - 1]
-        found = reach(np.arange(BINS), counts, share)
+        found = end_of(bin_of(np.arange(BINS), counts, share))
         assert exact <= found <= exact * (1 + 1 / 128)
-    assert reach(np.arange(BINS), counts, 0.9999) == math.inf
+    assert bin_of(np.arange(BINS), counts, 0.9999) is None
     tally = ResidualTally(3, np.arange(BINS), counts[None])
     assert tally.halved().counts.sum() <= counts.sum() / 2
 

@@ -18,7 +18,7 @@ from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import LogReporter, SilentReporter
 from xpsql.platform.training.clauses.release import read_condition
-from xpsql.platform.training.metrics.groups import gauc
+from xpsql.platform.training.metrics.groups import gauc_sums
 from xpsql.warehouse.models import Models
 
 TRAIN = """{explain} TRAIN {replace} MODEL m USING xftrl TIME ts {group} {clauses} WITH (batch_size = 50, workers = 1 {more})
@@ -256,4 +256,4 @@ def test_release_by_metrics_that_a_training_never_has_is_an_error(
 
 def test_gauc_of_one_group_is_auc() -> None:
     labels, predictions = np.array([0, 1, 1], np.float32), np.array([0.2, 0.1, 0.9], np.float32)
-    assert gauc(np.zeros(3, np.int64), labels, predictions) == 0.5
+    assert gauc_sums(np.zeros(3, np.int64), labels, predictions) == (1.5, 3)

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "buffers.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "wide.hpp"
@@ -15,10 +16,6 @@ namespace ffi = xla::ffi;
 namespace xpsql {
 
 namespace {
-
-using Floats = ffi::Buffer<ffi::F32>;
-using Flags = ffi::Buffer<ffi::PRED>;
-using FloatsOut = ffi::Result<Floats>;
 
 constexpr size_t run = 64;  // examples that stay in the nearest cache, and that a thread takes at a time
 

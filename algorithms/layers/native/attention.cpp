@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "buffers.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "sigmoid.hpp"
@@ -17,15 +18,8 @@ namespace xpsql {
 
 namespace {
 
-using Floats = ffi::Buffer<ffi::F32>;
-using Indices = ffi::Buffer<ffi::S32>;
-using Flags = ffi::Buffer<ffi::PRED>;
-using FloatsOut = ffi::Result<Floats>;
-
 constexpr size_t stretch = 48;  // elements that go through all layers together; a multiple of every block
 constexpr size_t run = 32;      // histories that a thread takes at a time
-
-#define XPSQL_INLINED __attribute__((always_inline))  // of a lambda, which is compiled for its caller's processor, too
 
 // A layer x W + b and its activation, dice; the first has no bias. Floats are offsets into all parameters.
 struct Layer {

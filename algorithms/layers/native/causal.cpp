@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "buffers.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "sigmoid.hpp"
@@ -19,16 +20,10 @@ namespace xpsql {
 
 namespace {
 
-using Floats = ffi::Buffer<ffi::F32>;
-using Indices = ffi::Buffer<ffi::S32>;
-using FloatsOut = ffi::Result<Floats>;
-
 constexpr size_t tile = 16;  // events whose scores are computed together; a multiple of every block
 constexpr float never = -1e9f;
 constexpr size_t buckets = 128;
 constexpr float bucket = 0.301f;
-
-#define XPSQL_INLINED __attribute__((always_inline))  // of a lambda, which is compiled for its caller's processor, too
 
 // The bias of SiLU: by place and by the bucket of the time between; none: softmax. Gradients are of one strip.
 struct Bias {

@@ -15,6 +15,7 @@
 
 #include "affine.hpp"
 #include "attention.hpp"
+#include "buffers.hpp"
 #include "callback.hpp"
 #include "causal.hpp"
 #include "parallel.hpp"
@@ -29,10 +30,6 @@ namespace ffi = xla::ffi;
 namespace xpsql {
 
 namespace {
-
-using Floats = ffi::Buffer<ffi::F32>;
-using Indices = ffi::Buffer<ffi::S32>;
-using FloatsOut = ffi::Result<Floats>;
 
 constexpr size_t most_dim = 1024;  // of the vectors of algorithms that meet
 constexpr size_t run = 128;        // examples that a thread takes at a time

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "buffers.hpp"
 #include "parallel.hpp"
 #include "projection.hpp"
 #include "sigmoid.hpp"
@@ -24,9 +25,6 @@ using projection::load;
 using projection::pair;
 using projection::Products;
 using projection::store;
-
-using Floats = ffi::Buffer<ffi::F32>;
-using FloatsOut = ffi::Result<Floats>;
 
 constexpr size_t run = 16 * block;  // examples that a thread takes at a time
 

@@ -10,6 +10,7 @@
 #endif
 
 #define XPSQL_INLINE inline __attribute__((always_inline))  // all is compiled for its caller's processor
+#define XPSQL_INLINED __attribute__((always_inline))         // the same of a lambda
 
 namespace xpsql {
 

@@ -30,14 +30,6 @@ def packed(state: State) -> State:
     return (state[0] + gauc_sums(groups, labels, predictions),)
 
 
-def gauc(groups: NDArray[np.int64], labels: NDArray[np.floating], predictions: NDArray[np.floating]) -> float | None:
-    """Return the mean of the groups' exact AUCs, weighted by their examples; None where no group has both labels.
-
-    See gauc_sums.
-    """
-    return ratio(*gauc_sums(groups, labels, predictions))
-
-
 def gauc_sums(
     groups: NDArray[np.int64], labels: NDArray[np.floating], predictions: NDArray[np.floating]
 ) -> tuple[float, float]:

@@ -165,7 +165,11 @@ def together(*tallies: ResidualTally) -> ResidualTally | None:
 
 
 def bin_of(bins: Ints, counts: Ints, level: float) -> int | None:
-    """Return the bin of that one of n residuals that has rank ceil((n + 1) level); None where there are too few."""
+    """Return the bin of that one of n residuals that has rank ceil((n + 1) level), which bounds those of new rows in that
+    share of cases at least; None where there are too few.
+
+    Source: Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive Inference for Regression", JASA 2018.
+    """
     total = int(counts.sum())
     rank = max(1, math.ceil((total + 1) * level - ROUNDED))
     return None if rank > total else int(bins[np.searchsorted(np.cumsum(counts), rank)])
@@ -175,13 +179,3 @@ def end_of(bin: int) -> float:
     """Return the upper end of a bin."""
     size = np.array([(bin + 1 if bin >= 0 else -1 - bin) << SHIFT], np.uint32).view(np.float32)[0]
     return float(size if bin >= 0 else -size)
-
-
-def reach(bins: Ints, counts: Ints, level: float) -> float:
-    """Return what residuals of new rows are at most in that share of cases at least: of n residuals the one of rank
-    ceil((n + 1) level), rounded up to the end of its bin; infinite where there are too few.
-
-    Source: Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, "Distribution-Free Predictive Inference for Regression", JASA 2018.
-    """
-    found = bin_of(bins, counts, level)
-    return math.inf if found is None else end_of(found)
