@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,6 +34,9 @@ settings.load_profile("xpsql")
 if not os.environ.get("XPSQL_TEST_FUSED") and jax.__version_info__ < (0, 11):
     # XLA's older way to compile loops takes half the time; later versions do not know the flag, and end at it.
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")  # processes that tests start read it, too
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts what it runs in the background so; tests send Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # to processes, which inherit it
 
 os.fsync = lambda descriptor: None  # no test turns the machine off, and a disk takes milliseconds for each
 gc.set_threshold(100_000, 50, 50)  # programs leave much behind, and little of it in circles: a tenth of the time

@@ -41,6 +41,8 @@ def run() -> None:
     def terminate(*_: object) -> None:
         nonlocal terminated
         terminated = True
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
 
     open_streams()

@@ -59,20 +59,19 @@ def awaited(connection: Interruptible, run: Callable[[], T], start: Callable[[Ca
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Let Ctrl-C wait until the block ends: a thread that it takes from the JVM gets no right answer of the JVM afterwards."""
-    if current_thread() is not main_thread() or not callable(signal.getsignal(signal.SIGINT)):
+    """Let Ctrl-C and SIGTERM wait until the block ends: a thread that they take from the JVM gets no right answer of the JVM
+    afterwards."""
+    if current_thread() is not main_thread():
         yield
         return
-    pressed = False
-
-    def press(*_: object) -> None:
-        nonlocal pressed
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, press)
+    came: list[int] = []
+    before = {number: handler for number in (signal.SIGINT, signal.SIGTERM) if callable(handler := signal.getsignal(number))}
+    for number in before:
+        signal.signal(number, lambda number, _: came.append(number))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        if pressed:
-            raise KeyboardInterrupt
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            before[signal.Signals(came[0])](came[0], None)

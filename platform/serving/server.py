@@ -127,7 +127,8 @@ async def answer(service: Service, listening: Listening, ready: Callable[[], Non
         )
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # a shell starts what it runs in the background deaf to Ctrl-C
+            loop.add_signal_handler(number, stopping.set)
     watch = loop.create_task(look(connections))
     ready()
     await stopping.wait()

@@ -183,3 +183,16 @@ def test_an_interrupted_training_leaves_a_checkpoint_and_no_version_that_is_read
     assert "RESUME MODEL continues after" in xpsql(tmp_path, "sql", "SHOW MODELS", "--format", "json").stdout
     shown = xpsql(tmp_path, "sql", "SELECT * FROM ML.EVALUATE(MODEL m)")
     assert shown.returncode == 1
+
+
+def test_a_process_in_the_background_of_a_script_hears_no_ctrl_c_and_ends_when_it_is_terminated(tmp_path: Path) -> None:
+    deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from xpsql.platform.cli import run; run()"
+    command = [sys.executable, "-c", deaf, "metrics", "--port", "0", "--warehouse", str(tmp_path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Metrics at")
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.2)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 143

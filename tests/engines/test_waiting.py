@@ -139,18 +139,22 @@ def test_ctrl_c_ends_the_tasks_that_it_finds_starting(
     assert active_jobs(spark_engine) == []
 
 
-def test_ctrl_c_waits_for_what_must_not_be_cut(notebook: None) -> None:
-    done = []
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_signals_wait_for_what_must_not_be_cut(notebook: None, sent: signal.Signals) -> None:
+    done, before = [], signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def whole() -> None:
         with held():
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), sent)
             done.append(True)
 
-    with pytest.raises(KeyboardInterrupt):
-        whole()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            whole()
+        assert signal.getsignal(sent) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
     assert done
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def active_jobs(engine: SparkEngine) -> list[Any]:
