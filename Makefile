@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 NATIVE := CMakeLists.txt $(wildcard platform/native/* platform/ps/native/* algorithms/layers/native/*)
 
-.PHONY: demo wheel release test test-slow test-torch oldest check docs bench gpu sequences auto scale chaos fuzz simulate sanitize format clean
+.PHONY: demo wheel release test test-slow test-rest test-torch oldest check docs bench gpu sequences auto scale chaos fuzz simulate sanitize format clean
 
 # The environment is made once, and what a target takes is added to it: the package for editing, and groups of pyproject.toml.
 # uv installs in a fraction of pip's time. Where it finds less, pip does it, which has the machine's own settings.
@@ -49,9 +49,11 @@ release:  ## Check everything and build what a release has; publishes nothing.
 test: $(VENV)/.dev  ## Run every test but the slow ones, three files at a time.
 	$(BIN)/python $(PYTEST) -m 'not slow and not costly'
 
-test-slow: $(VENV)/.dev  ## Run the other tests: clusters, builds, kills and pinned figures, compiled as for users; all cases; Spark Connect.
-	XPSQL_TEST_FUSED=1 $(BIN)/python $(PYTEST) -m 'slow or twice'
-	$(BIN)/python $(PYTEST) -m 'costly and not slow'
+test-slow: $(VENV)/.dev  ## Run the tests that start clusters and builds, kill processes or pin figures, compiled as for users.
+	XPSQL_TEST_FUSED=1 $(BIN)/python $(PYTEST) -m '(slow or twice) and not costly'
+
+test-rest: $(VENV)/.dev  ## Run what the other two leave: further cases that take seconds; and tests of Spark again, behind Spark Connect.
+	$(BIN)/python $(PYTEST) -m costly
 	XPSQL_TEST_REMOTE=local $(BIN)/python $(PYTEST) -m 'not slow and not costly'
 
 test-torch: $(VENV)/.torch  ## Run the tests with PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.

@@ -10,9 +10,9 @@ import pytest
 slow = pytest.mark.slow
 """Marks a test that `make test` leaves to `make test-slow`."""
 costly = pytest.mark.costly
-"""Marks a test that takes seconds, of a kind of which `make test` runs another: it leaves this one to `make test-slow`."""
+"""Marks a test that takes seconds, of a kind of which `make test` runs another: it leaves this one to `make test-rest`."""
 costly_after_first = pytest.mark.costly_after_first
-"""Marks a test whose first case `make test` runs, and leaves the others to `make test-slow`."""
+"""Marks a test whose first case `make test` runs, and leaves the others to `make test-rest`."""
 slow_elsewhere = pytest.mark.slow_elsewhere
 """Marks a test that `make test` runs on the embedded engine in this process alone: it holds what is above those."""
 

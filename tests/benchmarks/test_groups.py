@@ -10,6 +10,7 @@ from benchmarks import GROUPS
 from benchmarks.__main__ import main
 from benchmarks.device_steps import steps
 from benchmarks.log import make
+from tests.cases import costly
 
 ALONE = {"streams": "confluent_kafka", "serving": "httptools", "spark": "pyspark", "parameters": "torch"}
 
@@ -21,7 +22,10 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("group", GROUPS)
+QUICK = {"training", "spark", "serving", "streams"}
+
+
+@pytest.mark.parametrize("group", [pytest.param(one, marks=() if one in QUICK else costly) for one in GROUPS])
 def test_a_quick_run_prints_figures_of_each_group(group: str, log: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip(ALONE.get(group, "numpy"))
     main(["--quick", "--log", str(log), "--only", group])

@@ -11,9 +11,10 @@ import pytest
 
 from benchmarks import Figure, sequence_peers, sequences
 from benchmarks.sequence_logs import EARLY, ITEMS, LONG, ordered_log, planted_log
+from tests.cases import costly
 
 
-@pytest.mark.parametrize("step", sequences.STEPS)
+@pytest.mark.parametrize("step", [pytest.param(one, marks=() if one == "order" else costly) for one in sequences.STEPS])
 def test_a_quick_run_of_a_step_prints_figures_and_writes_none(
     step: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import costly
+
 SECONDS = 600
 
 
@@ -36,6 +38,7 @@ def test_tasks_that_read_a_topic_and_are_killed_lose_no_message_and_count_none_t
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java: install a JDK, version 17 or newer")
+@costly
 def test_executors_of_shards_that_run_networks_are_killed_and_the_model_is_the_one_without_a_kill(tmp_path: Path) -> None:
     options = [
         "--networks",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import costly
 from tests.doors.test_files import DAMAGES, TRAINED, crossed, session, trained, tried_first
 from tests.training.log import log, write
 from tests.training.test_resume import interrupted
@@ -18,7 +19,7 @@ from xpsql.platform.progress import SilentReporter
 __all__ = ["session", "trained"]
 
 
-@pytest.mark.parametrize("model", TRAINED)
+@pytest.mark.parametrize("model", [pytest.param(one, marks=costly if one == "vectors" else ()) for one in TRAINED])
 def test_every_damage_of_every_file_is_named_by_every_reader_or_changes_nothing(
     session: xpsql.Session, trained: Path, tmp_path: Path, model: str
 ) -> None:

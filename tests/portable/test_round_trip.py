@@ -13,6 +13,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import USES
+from tests.cases import costly
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 
@@ -54,6 +55,7 @@ def scored(folders: list[Path]) -> dict[str, float]:
     return found
 
 
+@costly
 def test_every_algorithm_scores_the_same_without_xpsql(session: xpsql.Session, tmp_path: Path) -> None:
     path, folders = write(log(300), tmp_path / "log.parquet"), []
     ids = f"SELECT user AS id FROM parquet.`{path}` UNION SELECT explode(tags) FROM parquet.`{path}`"
