@@ -18,12 +18,15 @@ def local_path(text: str, what: str, position: Position | None) -> Path:
         what: names it in the message: "A warehouse".
 
     Raises:
-        StatementError: a URI of another kind.
+        StatementError: a URI of another kind, or what no system has as a path.
     """
     scheme = URI.match(text)
+    path = text if scheme is None else unquote(urlsplit(text).path)
+    if "\0" in path:
+        raise StatementError(f"{what} is a path, and no path has the character NUL; got {text!r}. Leave it out.", position)
     if scheme is None:
-        return Path(text).expanduser().absolute()
+        return Path(path).expanduser().absolute()
     if scheme[1].lower() != "file":
         message = f"{what} is a local path or a file:// URL, got {text!r}. Mount {scheme[1]}:// as a folder."
         raise StatementError(message, position)
-    return Path(unquote(urlsplit(text).path)).absolute()
+    return Path(path).absolute()

@@ -37,7 +37,7 @@ def of_file(file: str, kind: str, position: Position | None, subject: Subject) -
     """
     try:
         return SourceText(Path(file).read_text(encoding="utf-8"), file, kind, subject)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a path with NUL, or no UTF-8
         why = getattr(error, "strerror", None) or error
         raise OptionError(f"{subject} cannot be read: {why}. Give the path of a file of Python.", position, subject) from error
 

@@ -621,6 +621,18 @@ def test_export_refuses_what_is_no_local_path(
 
 
 @embedded
+def test_a_path_with_nul_is_refused_at_its_place(session: xpsql.Session) -> None:
+    for place in ("a\0b", "file:///a%00b"):
+        for statement in (
+            "EXPORT MODEL m TO '{}' FORMAT csv",
+            "IMPORT MODEL m FROM '{}'",
+            "INSERT OVERWRITE DIRECTORY '{}' SELECT 1",
+        ):
+            with pytest.raises(StatementError, match=r"no path has the character NUL; got .*line 1, column"):
+                session.sql(statement.format(place))
+
+
+@embedded
 def test_an_unknown_format_is_answered_with_those_that_are_known(session: xpsql.Session) -> None:
     with pytest.raises(
         StatementError,

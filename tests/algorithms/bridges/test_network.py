@@ -253,6 +253,7 @@ class Counting(nnx.Module):
     ("using", "message"),
     [
         ("file = 'there/is/none.py'", r"Option file of algorithm network cannot be read.*at \"file = 'there/is/none.py'\""),
+        ("file = 'there\0.py'", "Option file of algorithm network cannot be read: embedded null byte"),
         ("module = 'there_is_none'", r"Option module of algorithm network names 'there_is_none'"),
         ("dim = 4", "Option file of algorithm network is missing"),
     ],
