@@ -24,7 +24,7 @@ def places(names: Iterable[object], slots: Sequence[str], option: Subject, first
     lowered = [slot.lower() for slot in slots]
     for name in names:
         if str(name).lower() not in lowered:
-            message = f"{option} names {name!r}, which is no such slot.{suggestion(str(name), slots)}"
+            message = f"{option} names {name!r}, which is not a slot.{suggestion(str(name), slots)}"
             raise OptionError(message, subject=option)
     return [first + lowered.index(str(name).lower()) for name in names]
 

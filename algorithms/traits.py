@@ -55,6 +55,7 @@ class Traits(NamedTuple):
         edges: its examples are edges, whose ends SOURCE and TARGET name.
         search: chooses what a step sees of histories that are searched, once rows are pulled; None: none are.
         states: what scores need of the events before a moment, which a service keeps for the next request; None: nothing.
+        later: names of slots that an example itself does not see, but what comes after it, so that they may tell the label.
         outside: the package that its functions call where JAX cannot look, so that no graph can be made of them; "" for none.
     """
 
@@ -66,6 +67,7 @@ class Traits(NamedTuple):
     user: tuple[str, ...] = ()
     search: HistorySearch | None = None
     states: Callable[[Parameters, Inputs], States] | None = None
+    later: tuple[str, ...] = ()
 
 
 class Match(NamedTuple):

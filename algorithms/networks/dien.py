@@ -69,7 +69,7 @@ def dien(options: DienOptions, layout: Layout) -> Algorithm:
     element that attention gives no weight changes nothing (`Gru`).
 
     Raises:
-        OptionError: target or history is missing, names what is no such slot, or they have different numbers of fields.
+        OptionError: target or history is missing, names what is not a slot, or they have different numbers of fields.
     """
     network, loss = DienNetwork(options, layout), loss_of(options, layout.classes)
     seen = LayerInputs(

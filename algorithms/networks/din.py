@@ -45,7 +45,7 @@ def din(options: DinOptions, layout: Layout) -> Algorithm:
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018.
 
     Raises:
-        OptionError: target or history is missing, names what is no such slot, or they have different numbers of fields.
+        OptionError: target or history is missing, names what is not a slot, or they have different numbers of fields.
     """
     network = DinNetwork(options, layout)
     seen = LayerInputs(network.width, network.inputs, network.sides.user, network.sides.specs, network.search)

@@ -100,7 +100,7 @@ class Interest(NamedTuple):
         """Find the slots that the options `target` and `history` of an algorithm name.
 
         Raises:
-            OptionError: one is missing, names what is no such slot, or they have different numbers of fields.
+            OptionError: one is missing, names what is not a slot, or they have different numbers of fields.
         """
         of_target, of_history = (Subject("USING", algorithm, option) for option in ("target", "history"))
         for subject, names, example in ((of_target, target, "(item)"), (of_history, history, "(clicked_items)")):

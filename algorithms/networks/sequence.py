@@ -155,7 +155,7 @@ def sequence(options: SequenceOptions, layout: Layout) -> Algorithm:
         items=None if ranks else Match("vector", "item", queried, network.items),
         intercept=None,
         sizing=Sizing(least_batch=512),
-        traits=Traits(states=network.states if ranks else None),
+        traits=Traits(states=network.states if ranks else None, later=network.later),
     )
 
 
@@ -165,13 +165,16 @@ class SequenceNetwork:
     Attributes:
         items: the slots of the item.
         seen: the places of the slots that are seen of past events.
+        later: the slots of actions, which later events see.
         specs: the dense parameters.
     """
 
     def __init__(self, options: SequenceOptions, layout: Layout) -> None:
         self._options, self._layout = options, layout
+        check_copied(options, layout)
         self._item = places(options.item, layout.scalar, SUBJECT._replace(option="item"))
         actions = places(options.actions, layout.scalar, SUBJECT._replace(option="actions"))
+        self.later = tuple(layout.scalar[place] for place in actions)
         self.items, self.seen = tuple(layout.scalar[place] for place in self._item), [*self._item, *actions]
         events = next(iter(layout.block(EVENTS)), None)
         of_events = () if events is None else events.slots
@@ -270,6 +273,17 @@ class SequenceNetwork:
 
 def of_length_one(x: jax.Array) -> jax.Array:
     return x * jax.lax.rsqrt(jnp.maximum((x * x).sum(axis=1, keepdims=True), SMALLEST))
+
+
+def check_copied(options: SequenceOptions, layout: Layout) -> None:
+    """Refuse a label in actions: the column is what is learned, and its copy what later events see."""
+    labels = {label.lower() for label in layout.labels}
+    if own := next((str(name) for name in options.actions if str(name).lower() in labels), None):
+        refuse(
+            f"{own} is the label. Later events see a copy of it: CAST({own} AS STRING) AS {own}_seen in the query, and "
+            f"{own}_seen in actions.",
+            "actions",
+        )
 
 
 def check(options: SequenceOptions, layout: Layout) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 TAIL_BYTES = 4096
+ERROR = "Error: "
 LIKE = " Write it like 'item: dim = 16, operators = (adagrad)'."
 
 
@@ -130,7 +131,8 @@ def wait_for(process: subprocess.Popen[bytes], folder: ServiceFolder, log: Path,
     while time.monotonic() < deadline:
         if (code := process.poll()) is not None:
             lines = log.read_bytes()[at:][-TAIL_BYTES:].decode(errors="replace").strip()
-            raise TrainingError(f"Parameter server {folder.path.name} ended with {code}:\n{lines}")
+            ended = f"Parameter server {folder.path.name} ended with {code}:\n{lines}"
+            raise TrainingError(lines.removeprefix(ERROR) if lines.startswith(ERROR) else ended)
         if folder.contact.exists() and (contact := read_contact(folder.path.name, folder)).process == process.pid:
             say(f"Parameter server {contact.name} serves at {contact.address}, process {contact.process}; its log is {log}.")
             return

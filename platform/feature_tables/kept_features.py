@@ -65,7 +65,8 @@ class StoredFeatures(KeptVersions):
     """The feature tables of a warehouse."""
 
     def __init__(self, warehouse: Path) -> None:
-        super().__init__(warehouse, "features", "FEATURES", "feature table")
+        remedy = "REFRESH FEATURES {name} reads new rows, CREATE OR REPLACE FEATURES defines it anew."
+        super().__init__(warehouse, "features", "FEATURES", "feature table", remedy)
 
     def definition(self, name: str) -> FeaturesDefinition:
         """Return what a feature table is: of its newest version, or of CREATE FEATURES where it has none.

@@ -41,10 +41,11 @@ class KeptVersions:
         kind: the folder of all of them.
         words: the kind in statements: "HISTORY".
         noun: what one is called.
+        remedy: what to do about one whose name is taken, with {name} in the place of it.
     """
 
-    def __init__(self, warehouse: Path, kind: str, words: str, noun: str) -> None:
-        self.warehouse, self.words, self.noun = warehouse, words, noun
+    def __init__(self, warehouse: Path, kind: str, words: str, noun: str, remedy: str) -> None:
+        self.warehouse, self.words, self.noun, self.remedy = warehouse, words, noun, remedy
         self._root = warehouse / kind
 
     def names(self) -> list[str]:
@@ -84,7 +85,7 @@ class KeptVersions:
         """
         folder = self._folder(name)
         if (folder / DEFINITION).exists() and not replace:
-            raise ModelError(f"The {self.noun} {name} exists. DROP {self.words} {name} first.")
+            raise ModelError(f"The {self.noun} {name} exists. {self.remedy.format(name=name)}")
         with storing(folder):
             make_folder(folder)
         replace_text(folder / DEFINITION, json.dumps({"format": FORMAT, **fields}, indent=1))

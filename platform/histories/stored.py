@@ -87,7 +87,7 @@ class StoredHistories(KeptVersions):
     """The histories of a warehouse."""
 
     def __init__(self, warehouse: Path) -> None:
-        super().__init__(warehouse, "histories", "HISTORY", "history")
+        super().__init__(warehouse, "histories", "HISTORY", "history", "DROP HISTORY {name} first.")
 
     def definition(self, name: str) -> HistoryDefinition:
         """Return what a history is.

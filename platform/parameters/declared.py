@@ -105,6 +105,7 @@ def declared(tables: Mapping[str, DeclaredTable], seed: int = 0) -> DeclaredTabl
     for name, table in tables.items():
         if not NAME.fullmatch(name):
             raise StatementError(f"A table's name has letters, digits and _, and begins with a letter; got {name!r}.")
+        check_types(name, table)
         if not isinstance(table.dim, int) or not 0 < table.dim <= MOST_DIM:
             raise OptionError(f"Table {name} needs dim, the floats of a row, from 1 to {MOST_DIM:,}; got {table.dim!r}.")
         if not table.init >= 0:
@@ -124,6 +125,22 @@ def declared(tables: Mapping[str, DeclaredTable], seed: int = 0) -> DeclaredTabl
     for name in tables:
         found.programs(name)
     return found
+
+
+def check_types(name: str, table: object) -> None:
+    """Refuse what is no table, and fields of another type than they have.
+
+    Raises:
+        OptionError: names the table.
+    """
+    if not isinstance(table, DeclaredTable):
+        raise OptionError(f"Table {name} is an xpsql.ps.Table, such as xpsql.ps.Table(dim=16); got {table!r}.")
+    if isinstance(table.slots, str):
+        raise OptionError(f"Table {name} takes slots as a list of names; got {table.slots!r}: write slots=[{table.slots!r}].")
+    if not isinstance(table.operators, str):
+        raise OptionError(f"Table {name} takes operators as a text, such as 'adagrad'; got {table.operators!r}.")
+    if not isinstance(table.init, (int, float)):
+        raise OptionError(f"Table {name} needs init, a standard deviation, of at least 0; got {table.init!r}.")
 
 
 def uses(name: str, text: str) -> tuple[Use, ...]:

@@ -120,7 +120,8 @@ def opened(
         used = given or kept
         if used is None:
             raise StatementError(
-                f"Parameter server {name} is new, and needs tables: tables = {{'item': xpsql.ps.Table(dim=16)}}."
+                f"Parameter server {name} is new, and needs tables: tables = {{'item': xpsql.ps.Table(dim=16)}}, or "
+                "--table 'item: dim = 16' of xpsql ps start."
             )
         if restored is not None and kept is not None and used != kept:
             raise StatementError(

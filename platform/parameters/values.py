@@ -33,6 +33,8 @@ def keys_of(values: Any, slot: str, raw: bool) -> Keys:
         DataError: they are of another type.
     """
     values = as_numpy(values)
+    if isinstance(values, (str, bytes)):
+        raise DataError(f"Values of slot {slot} are a list or an array; got the text {values!r}: write [{values!r}].")
     try:
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...algorithms.base import Match
@@ -135,15 +136,15 @@ class NextItems:
 
 
 def later(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times one second later, dates one day."""
+    """Return times one second later, dates one day; NULL stays NULL."""
     kind = times.type
     if pa.types.is_integer(kind):
-        return pa.chunked_array([pa.array(times.to_numpy() + 1, kind)])
+        return pc.add(times, pa.scalar(1, kind))
     if pa.types.is_date(kind):
-        days = times.cast(pa.date32()).cast(pa.int32()).to_numpy()
-        return pa.chunked_array([pa.array(days + 1, pa.int32()).cast(pa.date32()).cast(kind)])
-    seconds = times.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64()).to_numpy() + 1_000_000
-    return pa.chunked_array([pa.array(seconds).cast(pa.timestamp("us", kind.tz)).cast(kind)])
+        days = times.cast(pa.date32()).cast(pa.int32())
+        return pc.add(days, pa.scalar(1, pa.int32())).cast(pa.date32()).cast(kind)
+    micros = pa.timestamp("us", kind.tz)
+    return pc.add(times.cast(micros, safe=False).cast(pa.int64()), 1_000_000).cast(micros).cast(kind)
 
 
 def of_items(columns: Columns, match: Match, items: pa.Schema) -> Mapping[str, str]:

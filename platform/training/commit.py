@@ -110,7 +110,8 @@ def conclude(
     validations, kept = monitor.validations, monitor.validations.kept
     if prepared.parent is None and prepared.recipe.algorithm.program is None:  # a graph's rows are its vertices or their pairs
         passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
-        for note in remarks(columns, seen_in(Version(draft.folder, draft.manifest, served=False), passes)):
+        seen = seen_in(Version(draft.folder, draft.manifest, served=False), passes)
+        for note in remarks(columns, seen, prepared.recipe.algorithm):
             monitor.note(note)
     examples = monitor.passes.examples if kept is None else kept.examples
     segment, calibrate = prepared.segment, plan.clause(CALIBRATE)

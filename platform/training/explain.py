@@ -101,7 +101,7 @@ def explained(plan: Plan, engine: Engine, models: Models, fast: bool, folder: Pa
     if plan.settings.encrypt:
         encrypted = "nothing, in one process" if engine.tasks is None else "all connections between machines, by TLS"
         details.append(("encrypted", encrypted))
-    notes += remarks(columns, None if made is None or columns.ends else seen(made)) if parent is None else []
+    notes += remarks(columns, None if made is None or columns.ends else seen(made), recipe.algorithm) if parent is None else []
     details += [("note", note) for note in notes]
     kind = "a new model" if parent is None else f"continues version {parent.number}"
     summary = [("model", f"{plan.model}, {kind}"), ("algorithm", plan.algorithm.name), *summary]

@@ -197,7 +197,7 @@ def test_a_continued_model_reads_as_before(session: xpsql.Session, tmp_path: Pat
     [
         ("history = (clicked_items)", "Option target of algorithm din expects one or more slots, like target = "),
         ("target = (item)", "Option history of algorithm din expects one or more slots, like history = "),
-        ("target = (itm), history = (clicked_items)", "Option target of algorithm din names 'itm', which is no such slot"),
+        ("target = (itm), history = (clicked_items)", "Option target of algorithm din names 'itm', which is not a slot"),
         ("target = (item), history = (clicked)", "Option history of algorithm din names 'clicked', which the query does not"),
         ("target = (item), history = (user)", "Option history of algorithm din expects arrays of categories.*user is bigint"),
         (

@@ -72,7 +72,7 @@ def test_without_a_tower_the_inputs_stay_as_they_are() -> None:
     ("options", "message"),
     [
         ({"user_tower": (4,)}, "expects the slots that user_tower sees"),
-        ({"user_tower": (4,), "user": ("usr",)}, "names 'usr', which is no such slot"),
+        ({"user_tower": (4,), "user": ("usr",)}, "names 'usr', which is not a slot"),
         (
             {"user_tower": (4,), "user": ("user", "age")},
             "names age; a user's tower sees categorical slots, arrays and maps",

@@ -63,8 +63,8 @@ def test_streams_begin_by_seeing_the_inputs_as_they_are_where_no_slot_chooses() 
         ({"hidden": ()}, "hidden of algorithm two_stream expects one layer or more"),
         ({"hidden": (8, 6)}, "ends with 6 units, which heads = 4 does not divide"),
         ({"second_hidden": (8, 6)}, "second_hidden of algorithm two_stream ends with 6 units"),
-        ({"first": ("usr",)}, "names 'usr', which is no such slot. Did you mean user"),
-        ({"second": ("price",)}, "names 'price', which is no such slot"),
+        ({"first": ("usr",)}, "names 'usr', which is not a slot. Did you mean user"),
+        ({"second": ("price",)}, "names 'price', which is not a slot"),
     ],
 )
 def test_streams_that_cannot_be_are_refused(options: dict[str, Any], why: str) -> None:

@@ -120,8 +120,8 @@ def test_each_hidden_layer_may_have_an_activation_of_its_own() -> None:
         ({"activation": ("relu", "dice", "relu")}, "one for each of the 2; got 3"),
         ({"groups": ("user", "item")}, "expects groups of slots in parentheses"),
         ({"groups": ((), ("user",))}, "expects groups of slots in parentheses"),
-        ({"groups": (("user", "itm"),)}, "groups of algorithm xnn names 'itm', which is no such slot"),
-        ({"groups": (("user", "price"),)}, "names 'price', which is no such slot"),
+        ({"groups": (("user", "itm"),)}, "groups of algorithm xnn names 'itm', which is not a slot"),
+        ({"groups": (("user", "price"),)}, "names 'price', which is not a slot"),
         ({"groups": (("user", "item"), ("tags", "user"))}, "names user twice"),
     ],
 )

@@ -56,7 +56,7 @@ def test_the_first_items_of_a_feedback_slot_can_be_all_that_counts() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"user": ("usr",)}, "names 'usr', which is no such slot. Did you mean user"),
+        ({"user": ("usr",)}, "names 'usr', which is not a slot. Did you mean user"),
         ({"feedback": ("item",)}, "Option feedback of algorithm xsvd names 'item'"),
         ({"item": ()}, "expects one or more slots, like item"),
         ({"user": ()}, "expects slots of the user or of feedback"),

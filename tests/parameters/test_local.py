@@ -183,6 +183,10 @@ def test_admission_keeps_features_out_until_they_occurred_often_enough(warehouse
         ({"item": xpsql.ps.Table(4, slots=("user",)), "user": xpsql.ps.Table(4)}, "A slot belongs to one table"),
         ({"an item": xpsql.ps.Table(4)}, "letters, digits and _"),
         ({"item": xpsql.ps.Table(4, init=-1)}, "standard deviation, of at least 0"),
+        ({"item": 4}, r"is an xpsql\.ps\.Table, such as xpsql\.ps\.Table\(dim=16\); got 4"),
+        ({"item": xpsql.ps.Table(4, slots="user")}, r"takes slots as a list of names; got 'user': write slots=\['user'\]"),
+        ({"item": xpsql.ps.Table(4, ["sgd"])}, "takes operators as a text"),  # type: ignore[arg-type]
+        ({"item": xpsql.ps.Table(4, init="small")}, "standard deviation, of at least 0"),  # type: ignore[arg-type]
     ],
 )
 def test_tables_that_cannot_be_are_refused_before_anything_starts(
@@ -201,6 +205,8 @@ def test_keys_and_gradients_that_cannot_be_are_refused_with_what_was_expected(wa
             ps["item"].push([1, 2], np.ones((2, 8)))
         with pytest.raises(xpsql.DataError, match="integers or strings"):
             ps["item"].pull([1.5])
+        with pytest.raises(xpsql.DataError, match=r"got the text 'shoe': write \['shoe'\]"):
+            ps["item"].pull("shoe")
         with pytest.raises(xpsql.DataError, match="are numbers"):
             ps["item"].push(["a"], [["x"] * 4])
         with pytest.raises(xpsql.DataError, match="counts are 1 whole numbers"):

@@ -16,6 +16,7 @@ import pytest
 import xpsql
 import xpsql.ps
 from tests.parameters.conftest import Killable
+from xpsql.platform.cli.ps import wait_for
 from xpsql.platform.parameters.contact import read_contact, write_contact
 from xpsql.platform.parameters.hosted import HostedServer, hosted
 from xpsql.platform.parameters.opening import folder_of, opened
@@ -185,3 +186,21 @@ def test_tables_that_cannot_be_are_refused_before_a_process_starts(warehouse: Pa
     found = command(warehouse, "start", "s", *(word for text in tables for word in ("--table", text)))
     assert (found.returncode, message in found.stderr, "ended with" in found.stderr) == (1, True, False), found.stderr
     assert not warehouse.exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"), [("Error: s needs tables.", "s needs tables."), ("Killed", "s ended with 1:\nKilled")]
+)
+def test_a_start_that_fails_says_why_once(tmp_path: Path, said: str, expected: str) -> None:
+    log, process = tmp_path / "log", subprocess.Popen(["false"])
+    process.wait()
+    log.write_text(f"of an earlier start\n{said}\n")
+    with pytest.raises(xpsql.XpsqlError, match=f"{expected}$"):
+        wait_for(process, folder_of(tmp_path, "s"), log, len("of an earlier start\n"), 1)
+
+
+def test_a_new_server_without_tables_says_how_to_name_them(warehouse: Path) -> None:
+    with pytest.raises(
+        xpsql.StatementError, match=r"s is new, and needs tables: .*, or --table 'item: dim = 16' of xpsql ps start"
+    ):
+        opened(warehouse, "s", None, None, 0, None)

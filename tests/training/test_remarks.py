@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import xpsql
 from tests.notes import Notes
+from xpsql.algorithms.traits import Traits
 from xpsql.platform.training.metrics import remarks
+from xpsql.platform.training.metrics.alone import ToldAlone
 
 ROWS = (
     "SELECT pmod(xxhash64(id), 3) = 0 AS label, concat('s', id) AS session, id % 50 AS user, "
@@ -84,3 +88,13 @@ def test_of_many_stored_rows_the_first_are_looked_at(
     monkeypatch.setattr(remarks, "MOST_ROWS", 1000)
     session.sql("TRAIN MODEL m USING xftrl AS SELECT label, session FROM log")
     assert any("by the first 4,001 rows of the model, nearly one for each" in note for note in notes.notes)
+
+
+def test_a_slot_that_later_examples_alone_see_may_tell_the_label() -> None:
+    slot = SimpleNamespace(name="clicked", number=1, type="string")
+    columns: Any = SimpleNamespace(scalar=(slot,), features=(slot,))
+    seen = remarks.SlotCounts({1: 2}, {1: 500}, "the examples", {1: ToldAlone(1.0, 1.0)})
+    algorithms: list[Any] = [SimpleNamespace(traits=Traits(later=later)) for later in ((), ("clicked",))]
+    (note,) = remarks.remarks(columns, seen, algorithms[0])
+    assert note.startswith("Column clicked alone tells the label")
+    assert remarks.remarks(columns, seen, algorithms[1]) == []

@@ -64,7 +64,9 @@ def columns_of(version: FeaturesVersion, schema: pa.Schema, call: Call, name: Va
     for word, column, other in wanted:
         if column.value.lower() not in own:
             error = absent("column", column.value, schema.names, column.position)
-            raise StatementError(f"{error.message} {word} column names the query's.", column.position)
+            given = f"{word} names a column of the query."
+            remedy = given if word in call.keywords else f"Say which column of the query it is: {word} column."
+            raise StatementError(f"{error.message} {remedy}", column.position)
         given, kept = own[column.value.lower()].type, stored.field(other).type
         if not alike(given, kept):
             theirs = f"{other} of {definition.name} is {type_words(kept)}"

@@ -48,6 +48,10 @@ class DescribePart:
     position: Position
 
     def run(self, context: StatementContext) -> pa.Table:
+        if self.kind is parts.ALGORITHM and self.name.lower() == "auto":  # a search over algorithms, and none of them
+            from ...training.auto.options import AutoOptions
+
+            return options_table(AutoOptions)
         part = self.kind.find(self.name, self.position)
         return options_table(part.options)
 

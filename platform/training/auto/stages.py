@@ -271,6 +271,8 @@ def verdict(search: StagedSearch) -> str:
     value, half = trials.told(trials.best)
     told = f"{metric} {value:.4f} +- {half:.2g} on the telling half, which chose nothing"
     others, defaults = [number for number in judged(trials) if number], f"the defaults of {trials.forms[0].algorithm}"
+    if not others:
+        return f"Nothing but {defaults} was tried, as the budget allowed no other trial; {told}."
     if not trials.best:
         what = f"None of {len(others)} other trials beats {defaults} beyond chance"
         return f"{what}; {told}."
@@ -279,9 +281,10 @@ def verdict(search: StagedSearch) -> str:
     best = spread * math.sqrt(2 * math.log(max(len(others), 2)))
     if gain.gain <= 0:
         return f"Trial {trials.best} wins: {told}. It is simpler than {defaults}, and not worse beyond chance."
+    counted = "one that is no better" if len(others) == 1 else f"{len(others)} that are no better"
     return (
         f"Trial {trials.best} wins: {told}. It is better than {defaults} by {gain.gain:.3g} +- {gain.half:.2g} on "
-        f"the choosing half, where the best of {len(others)} alike ones would seem better by {best:.2g}."
+        f"the choosing half, where the best of {counted} would seem better by {best:.2g} by chance alone."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,9 @@ from ...input.numbers import floats
 from ...input.splits import CHUNK_ROWS
 from ...input.vocabulary import ABSENT
 from .alone import ToldAlone, categories, leak_text, told_alone, told_by_counts
+
+if TYPE_CHECKING:
+    from ....algorithms.base import Algorithm
 
 NEAR = 0.9
 """From this share of distinct values on, a slot counts as having one per row; from this share of all features on, as having
@@ -99,8 +102,8 @@ def counted(slots: np.ndarray) -> dict[int, int]:
     return dict(zip(present.tolist(), counts[present].tolist(), strict=True))
 
 
-def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
-    """Return the warnings about slots, each with a remedy."""
+def remarks(columns: Columns, seen: SlotCounts | None, algorithm: Algorithm) -> list[str]:
+    """Return the warnings about slots, each with a remedy. Slots that only later examples see may tell the label."""
     dates = [slot.name for slot in columns.scalar if slot.type == "date"]
     warnings = [
         f"Slot {name} is a DATE, and each day is a feature of its own: the model has nothing for future days. Select "
@@ -120,7 +123,7 @@ def remarks(columns: Columns, seen: SlotCounts | None) -> list[str]:
     warnings += [
         leak_text(slot.name, seen.alone[slot.number])
         for slot in columns.scalar
-        if slot.number in seen.alone and seen.alone[slot.number].leaks
+        if slot.number in seen.alone and seen.alone[slot.number].leaks and slot.name not in algorithm.traits.later
     ]
     return warnings + [
         f"Slot {slot.name} has {seen.features[slot.number] / total(seen, columns):.0%} of all features of {seen.where}, so it "

@@ -214,7 +214,7 @@ APPLY = "def apply(parameters, x):\n    return (x.flat @ parameters['w'])\n"
         (HEAD + INIT + APPLY.replace("(x.flat", "x['itm'] + (x.flat"), "", r"line 5: KeyError: no slot .*'itm'.* mean item"),
         (HEAD + INIT.replace("1)", "2)") + APPLY, "", r"must return float\[batch\] or float\[batch, 1\], got float32\[3, 2\]"),
         (HEAD + INIT.replace("1))", "1), int)") + APPLY, "", "parameter w must be float32, got int32"),
-        (HEAD + INIT + APPLY, ", target = (itm)", "Option target of algorithm network names 'itm', which is no such slot"),
+        (HEAD + INIT + APPLY, ", target = (itm)", "Option target of algorithm network names 'itm', which is not a slot"),
     ],
 )
 def test_a_fault_is_reported_at_its_line_before_anything_starts(

@@ -176,10 +176,16 @@ def test_two_trainings_of_one_worker_end_with_the_same_bits(session: xpsql.Sessi
         ("sequence (length = 0)", "GROUP user TIME ts", "user, ts, item", "length"),
         ("sequence (encoder = 'lstm')", "GROUP user TIME ts", "user, ts, item", "hstu, sasrec"),
         ("sequence (heads = 3)", "GROUP user TIME ts", "user, ts, item", "heads = 3 must divide dim = 64"),
-        ("sequence (item = thing)", "GROUP user TIME ts", "user, ts, item", "names 'thing', which is no such slot"),
+        ("sequence (item = thing)", "GROUP user TIME ts", "user, ts, item", "names 'thing', which is not a slot"),
         ("sequence (actions = item)", "GROUP user TIME ts", "user, ts, item", "is of the item and of actions"),
         ("sequence", "GROUP user TIME ts", "user, ts, item, 1 AS other", "the slot other is neither"),
-        ("sequence", "GROUP user TIME item", "user, item, 'a' AS ts", "names 'item'|no such slot"),
+        (
+            "sequence (actions = did)",
+            "LABEL did GROUP user TIME ts",
+            "user, ts, item, 1 AS did",
+            "did is the label. Later events",
+        ),
+        ("sequence", "GROUP user TIME item", "user, item, 'a' AS ts", "names 'item'|not a slot"),
         ("sequence", "GROUP score TIME ts", "1.5D AS score, ts, item", "expects a category, such as a user"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tests.cases import costly, quick, slow
 from tests.training.auto.logs import planted, written
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.progress import SilentReporter
+from xpsql.platform.training.auto.stages import verdict
 
 TRIALS = "SELECT * FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
 ROWS = 8000
@@ -99,6 +101,19 @@ def test_the_defaults_win_where_labels_are_noise(embedded: xpsql.Session, tmp_pa
     assert trials(embedded)[0]["is_optimal"] or trials(embedded)[0]["value"] < 0.55
     (said,) = [note for note in notes.notes if "on the telling half" in note]
     assert "beats the defaults of xftrl beyond chance" in said
+
+
+def test_a_budget_for_the_defaults_alone_is_told() -> None:
+    forms, found = [SimpleNamespace(algorithm="xftrl")], [{"metric": 0.6, "share": 1}]
+    trials = SimpleNamespace(best=0, metric="auc", forms=forms, found=found, told=lambda number: (0.6, 0.02))
+    search: Any = SimpleNamespace(trials=trials)
+    expected = "Nothing but the defaults of xftrl was tried, as the budget allowed no other trial; auc 0.6000 +- 0.02 on the"
+    assert verdict(search).startswith(expected)
+
+
+def test_its_options_are_described_as_those_of_an_algorithm(embedded: xpsql.Session) -> None:
+    options = embedded.sql("DESCRIBE ALGORITHM auto").arrow()["option"].to_pylist()
+    assert options == ["metric", "algorithms", "most_crosses", "simple", "leaks"]
 
 
 def with_leak(table: pa.Table) -> pa.Table:
