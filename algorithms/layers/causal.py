@@ -40,7 +40,7 @@ class EncoderSizes(NamedTuple):
     dropout: float
 
 
-class Read(NamedTuple):
+class EncoderInput(NamedTuple):
     """What an encoder reads.
 
     Attributes:
@@ -65,16 +65,16 @@ class EventEncoder(ABC):
 
     specs: tuple[DenseSpec, ...]
 
-    def apply(self, read: Read) -> Streams:
+    def apply(self, read: EncoderInput) -> Streams:
         """Return both streams."""
         return self._streams(read)[0]
 
     def states(self, parameters: Parameters, were: jax.Array, events: Events) -> States:
         """Return the keys and values of events."""
-        return self._streams(Read(parameters, were, None, events))[1]
+        return self._streams(EncoderInput(parameters, were, None, events))[1]
 
     @abstractmethod
-    def _streams(self, read: Read) -> tuple[Streams, States]:
+    def _streams(self, read: EncoderInput) -> tuple[Streams, States]:
         """Return both streams, and the keys and values of each layer."""
 
 
@@ -100,7 +100,7 @@ class Hstu(EventEncoder):
             )
         )
 
-    def _streams(self, read: Read) -> tuple[Streams, States]:
+    def _streams(self, read: EncoderInput) -> tuple[Streams, States]:
         (parameters, were, asked, events, random), kept = read, list[tuple[jax.Array, jax.Array]]()
         (before, earlier), (known, wanted) = sights(events), agos(events)
         for n in range(self._sizes.layers):
@@ -156,7 +156,7 @@ class Sasrec(EventEncoder):
             ),
         )
 
-    def _streams(self, read: Read) -> tuple[Streams, States]:
+    def _streams(self, read: EncoderInput) -> tuple[Streams, States]:
         (parameters, were, asked, events, random), kept = read, list[tuple[jax.Array, jax.Array]]()
         prefix, (before, earlier), (begun, place, opens) = events.prefix, sights(events), places_of(events)
         begun = begun if prefix is None else begun - prefix.size

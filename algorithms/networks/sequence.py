@@ -30,7 +30,7 @@ from ..base import (
     Unsupervised,
 )
 from ..blocks.events import EVENTS, States
-from ..layers.causal import ENCODERS, EncoderSizes, Read, normal
+from ..layers.causal import ENCODERS, EncoderInput, EncoderSizes, normal
 from ..layers.initial import uniform
 from ..layers.lookups import gathered
 from ..layers.pooling import chosen_vectors
@@ -211,7 +211,7 @@ class SequenceNetwork:
     def queries(self, parameters: Parameters, inputs: Inputs) -> jax.Array:
         """Return what is known of the user of each example before its moment, of length 1, float32[batch, dim]."""
         (events,) = inputs.block(EVENTS)
-        were, _ = self._encoder.apply(Read(parameters, self._were(parameters, inputs), None, events, inputs.random))
+        were, _ = self._encoder.apply(EncoderInput(parameters, self._were(parameters, inputs), None, events, inputs.random))
         found = were.reshape(-1, self._options.dim)[jnp.maximum(events.before, 0)]
         return of_length_one(jnp.where(events.before[:, None] >= 0, found, parameters[START]))
 
@@ -248,7 +248,7 @@ class SequenceNetwork:
         wanted = item + context.sum(axis=1) if self._context else item
         cells = jnp.zeros((events.mask.size, dim), item.dtype)
         asked = cells.at[events.own].set(wanted, mode="drop").reshape(*events.mask.shape, dim)
-        _, known = self._encoder.apply(Read(parameters, self._were(parameters, inputs), asked, events, inputs.random))
+        _, known = self._encoder.apply(EncoderInput(parameters, self._were(parameters, inputs), asked, events, inputs.random))
         assert known is not None
         found = known.reshape(-1, dim)[events.own]
         seen = [found, item * found, *([context.reshape(item.shape[0], len(self._context) * dim)] if self._context else ())]

@@ -100,8 +100,7 @@ def conclude(
         rest: what it learned of rows that were held out, after `monitor` had measured them.
         failing: why the release gate holds it; None where it is ready.
     """
-    plan, columns = prepared.plan, prepared.columns
-    metrics = monitor.metrics.first
+    plan, columns, metrics = prepared.plan, prepared.columns, monitor.metrics.first
     one = one_label(prepared, metrics)
     learned = nothing_learned(prepared, held, metrics) if one is None else None
     for note in (one, learned, worse_than_mean(prepared, metrics), passed_over(prepared, draft), told_of(rest)):
@@ -110,8 +109,8 @@ def conclude(
     validations, kept = monitor.validations, monitor.validations.kept
     if prepared.parent is None and prepared.recipe.algorithm.program is None:  # a graph's rows are its vertices or their pairs
         passes = 1 + (monitor.passes.newest if kept is None else kept.pass_number)
-        seen = seen_in(Version(draft.folder, draft.manifest, served=False), passes)
-        for note in remarks(columns, seen, prepared.recipe.algorithm):
+        version = Version(draft.folder, draft.manifest, served=False)
+        for note in remarks(columns, seen_in(version, passes), prepared.recipe.algorithm):
             monitor.note(note)
     examples = monitor.passes.examples if kept is None else kept.examples
     segment, calibrate = prepared.segment, plan.clause(CALIBRATE)

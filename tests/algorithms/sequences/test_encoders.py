@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.cases import costly, costly_after_first
 from xpsql.algorithms.blocks.events import Prefix
 from xpsql.algorithms.layers import causal_attention
-from xpsql.algorithms.layers.causal import ENCODERS, EncoderSizes, Read
+from xpsql.algorithms.layers.causal import ENCODERS, EncoderInput, EncoderSizes
 from xpsql.platform.training.online.kept_past import part, start_of_last
 
 from .events import ABSENT_ROW, cut, event_rows
@@ -99,7 +99,7 @@ def encoded(name, p, batch, were, asked):
     """Return the streams of the cells that events have, by the number of the event: were and asked are of events."""
     rows = np.asarray(batch.rows)[0]
     index = np.where(batch.mask, rows, 0)
-    found = ENCODERS[name](SIZES).apply(Read(p, jnp.asarray(were[index]), jnp.asarray(asked[index]), batch))
+    found = ENCODERS[name](SIZES).apply(EncoderInput(p, jnp.asarray(were[index]), jnp.asarray(asked[index]), batch))
     return [np.asarray(one).reshape(-1, DIM)[batch.own] for one in found]
 
 
@@ -178,7 +178,7 @@ def test_gradients_are_those_of_differences(name):
     p = {key: jnp.asarray(value) for key, value in parameters_of(encoder, 4).items()}
 
     def total(p):
-        one, other = encoder.apply(Read(p, were, asked, batch))
+        one, other = encoder.apply(EncoderInput(p, were, asked, batch))
         return ((one[0, :5] ** 2).sum() + (other[0, :5] ** 3).sum()) / 10
 
     gradients = jax.grad(total)(p)
@@ -205,14 +205,14 @@ def test_candidates_behind_a_prefix_that_layers_have_read_are_answered_as_behind
     first = start_of_last(asking, 5)
     assert times[first] == times[16] > times[first - 1]
     were, asked = (jnp.asarray(draw.normal(size=(1, cells, DIM)), jnp.float32) for _ in range(2))
-    _, whole = encoder.apply(Read(parameters, were, asked, events))
+    _, whole = encoder.apply(EncoderInput(parameters, were, asked, events))
     past, rest = part(events, 0, first, 32, ABSENT_ROW), part(events, first, n, 16, ABSENT_ROW)
     padded = jnp.zeros((1, 32 - first, DIM))
     states = encoder.states(parameters, jnp.concatenate([were[:, :first], padded], axis=1), past)
     prefix = Prefix(states, past.seconds, past.mask, jnp.int32(first))
     padded = jnp.zeros((1, 16 - (n - first), DIM))
     of_rest = [jnp.concatenate([one[:, first:n], padded], axis=1) for one in (were, asked)]
-    _, found = encoder.apply(Read(parameters, *of_rest, rest._replace(prefix=prefix)))
+    _, found = encoder.apply(EncoderInput(parameters, *of_rest, rest._replace(prefix=prefix)))
     np.testing.assert_allclose(found[0, 17 - first : n - first], whole[0, 17:n], atol=2e-5)
 
 
