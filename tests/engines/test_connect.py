@@ -89,7 +89,7 @@ def test_a_server_gives_the_bits_that_a_session_of_this_process_gives(server: st
 @costly
 @needs_spark_4
 def test_the_engine_does_what_it_does_on_a_session_of_this_process(server: str) -> None:
-    """The other tests of Spark run so in `make test-slow`."""
+    """The other tests of Spark run so in `make test-rest`."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-x", "--tb=short", "tests/engines/test_conformance.py"]
     environment = {**os.environ, "XPSQL_TEST_REMOTE": server, "PYTEST_ADDOPTS": ""}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False)
