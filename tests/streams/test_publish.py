@@ -30,6 +30,7 @@ from xpsql.platform.input.streams import folder as folders
 from xpsql.platform.input.streams.feed import Feed
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.watermarks import Turn
+from xpsql.platform.training.resident.announcer import stopped_by_signals
 from xpsql.platform.training.resident.increment import GrowingDealer, Increment
 from xpsql.warehouse.draft import Draft
 from xpsql.warehouse.entries import Split
@@ -330,3 +331,17 @@ def test_a_worker_whose_turn_another_one_takes_waits_for_the_next(monkeypatch: p
         dealer.close()
         found = [future.result(DEADLINE_SECONDS) for future in (*first, other)]
     assert [one and one.turn for one in found] == [Turn(0, 0), Turn(0, 1)]
+
+
+def test_a_training_that_stays_in_the_background_of_a_script_stops_at_sigterm_and_hears_no_ctrl_c() -> None:
+    stops: list[bool] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stopped_by_signals(lambda: stops.append(True)):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stops == []
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stops == [True]
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
