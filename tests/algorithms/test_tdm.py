@@ -150,7 +150,7 @@ def test_attention_cut_to_the_length_of_histories_is_that_of_all_places(shared: 
     [
         ({"history": ()}, "expects an array of items"),
         ({"item": ("item", "kind", "user")}, "expects the item, or"),
-        ({"item": ("itme",)}, "no such slot. Did you mean item"),
+        ({"item": ("itme",)}, "not a slot. Did you mean item?"),
     ],
 )
 def test_what_cannot_be_a_tree_is_refused(options: dict[str, tuple[str, ...]], message: str) -> None:
