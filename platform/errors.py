@@ -207,8 +207,8 @@ class EngineEndedError(CancelledError):
 def no_number(what: str) -> NumberError:
     """Return the error of numbers that became NaN."""
     return NumberError(
-        f"{what}: numbers grew beyond what float32 holds. Look for huge values in continuous columns, vectors or WEIGHT, or "
-        "lower the learning rate."
+        f"{what}: numbers grew beyond what float32 holds. Look for huge values in continuous columns, vectors, WEIGHT or "
+        "gradients that a program pushed, or lower the learning rate."
     )
 
 

@@ -41,7 +41,7 @@ def kind_in_role(field: pa.Field, hashed: Iterable[str], role: str, subject: Sub
     check_ids(field, hashed, HASHED)
     if (kind := kind_accepting(field.type, role)) is not None:
         return kind
-    message = f"{subject} expects {words_for(role)}; {field.name} is {type_words(field.type)}. CAST it in the query."
+    message = f"{subject} expects {words_for(role)}; {field.name} is {words_of(field.type)}. CAST it in the query."
     raise StatementError(message, subject=subject)
 
 
@@ -53,10 +53,15 @@ def check_ids(field: pa.Field, ids: Iterable[str], setting: Subject) -> None:
         raise StatementError(message, subject=setting)
 
 
+def words_of(type: pa.DataType) -> str:
+    """Return a type as messages call it."""
+    return "NULL without a type" if pa.types.is_null(type) else type_words(type)
+
+
 def require_number(field: pa.Field, role: Subject) -> None:
     if not (is_number(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)):
         raise StatementError(
-            f"{role} expects a number or boolean; {field.name} is {type_words(field.type)}. CAST it in the query.", subject=role
+            f"{role} expects a number or boolean; {field.name} is {words_of(field.type)}. CAST it in the query.", subject=role
         )
 
 
@@ -64,7 +69,7 @@ def require_classes(field: pa.Field, role: Subject) -> None:
     """Refuse a column that cannot be a label with classes."""
     if not (is_text(field.type) or pa.types.is_integer(field.type)):
         raise StatementError(
-            f"{role} has classes, which are texts or integers; {field.name} is {type_words(field.type)}. CAST it in the query.",
+            f"{role} has classes, which are texts or integers; {field.name} is {words_of(field.type)}. CAST it in the query.",
             subject=role,
         )
 

@@ -146,5 +146,7 @@ def standing(batch: Batch, dealt: TurnAssignment) -> Batch:
 
 def row_of(scan: Scan, split: Split, first: int, row: int) -> str:
     """Return in words the position of a table's row that was read from a split, from row `first` on."""
+    if scan.staged:  # in a file that goes with the statement
+        return "a row of the query's result"
     left = "" if scan.exact else "what the query leaves of "
     return f"row {first + row} of {left}{split.where}"

@@ -48,6 +48,8 @@ def split(request: Any, limits: RequestLimits) -> tuple[list[dict[str, Any]], di
     if not isinstance(request, dict):
         raise RequestError(400, f"Expected an object, {FORMS}.")
     if "instances" in request:
+        if found := [name for name in ("context", "candidates") if name in request]:
+            raise RequestError(400, f"{found[0]} does not go with instances, whose rows have all columns. Expected {FORMS}.")
         return rows_of(request, "instances", limits), {}
     if "candidates" in request:
         context = request.get("context", {})

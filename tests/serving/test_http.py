@@ -146,6 +146,7 @@ def test_a_column_that_a_row_lacks_is_no_null(client: Client) -> None:
     assert client.problem(PREDICT, {"instances": [ROW, lacking]}) == "Row 1 lacks the column ad (bigint). Send null for NULL."
     both = {"context": {"ad": 1, "user": "u1"}, "candidates": [ROW]}
     assert "The column user is in the context and in candidates" in client.problem(PREDICT, both)
+    assert "context does not go with instances" in client.problem(PREDICT, {"context": {}, "instances": [ROW]})
 
 
 def test_names_are_compared_without_case(client: Client) -> None:

@@ -146,7 +146,7 @@ def test_a_bad_weight_fails_the_version_and_names_the_row(
 @embedded
 def test_weights_that_are_no_numbers_fail_the_version(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(pa.table({"label": [0, 1] * 50, "user": ["a"] * 100, "w": [1e30] * 100}), tmp_path / "log.parquet")
-    with pytest.raises(XpsqlError, match=r"NaN: .*huge values in continuous columns, vectors or WEIGHT"):
+    with pytest.raises(XpsqlError, match=r"NaN: .*huge values in continuous columns, vectors, WEIGHT"):
         session.sql(f"TRAIN MODEL m USING xftrl WEIGHT w WITH (batch_size = 5) AS SELECT * FROM parquet.`{path}`")
     assert not session.models.exists("m")
 
@@ -396,7 +396,9 @@ def test_evaluate_refuses_groups_that_cannot_be_distinguished(session: xpsql.Ses
 
 
 @pytest.mark.parametrize(
-    ("engine", "label", "words"), [("duckdb", "'yes'", "string"), ("spark", "ts", "timestamp")], indirect=["engine"]
+    ("engine", "label", "words"),
+    [("duckdb", "'yes'", "string"), ("duckdb", "NULL", "NULL without a type"), ("spark", "ts", "timestamp")],
+    indirect=["engine"],
 )
 def test_evaluate_refuses_a_label_that_is_no_number(session: xpsql.Session, path: Path, label: str, words: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user FROM parquet.`{path}`")

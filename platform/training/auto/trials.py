@@ -229,9 +229,11 @@ class AutoTrials:
         half = self._part(number, CHOOSING)
         line["metric"] = half.value(self.metric, half.labels == half.labels)
         if math.isnan(line["metric"]):
+            one = len(np.unique(half.labels)) == 1
+            alike = f"whose labels are all {half.labels[0]:g}" if one else "of which it is not known"
             raise StatementError(
-                f"USING auto compares by {self.metric}, which is not known of the rows held out. Choose another metric, or "
-                "hold more rows out by VALIDATE.",
+                f"USING auto compares statements by {self.metric} on {len(half.labels):,} rows held out, {alike}. Choose "
+                "another metric, or hold more rows out by VALIDATE.",
                 subject=Subject("USING"),
             )
         if number:

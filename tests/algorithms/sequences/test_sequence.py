@@ -203,7 +203,9 @@ def test_what_cannot_be_a_sequence_is_refused_before_it_is_learned(
 @embedded
 def test_an_event_without_a_time_is_refused_and_one_without_a_user_stands_alone(session: xpsql.Session, tmp_path: Path) -> None:
     table = pa.table({"user": ["a", "a", None, None], "ts": [1, None, 3, 4], "item": [1, 2, 3, 4]})
-    with pytest.raises(DataError, match=r"ts says when an event was \(TIME\) and must not be NULL; row \d of"):
+    with pytest.raises(
+        DataError, match=r"ts says when an event was \(TIME\) and must not be NULL; a row of the query's result has NULL"
+    ):
         train(session, Path(write(table, tmp_path / "time.parquet", 100)))
     path = write(table.slice(2), tmp_path / "user.parquet", 100)
     train(session, Path(path))

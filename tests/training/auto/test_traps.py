@@ -82,3 +82,11 @@ def test_a_leak_that_few_held_out_rows_would_hide_is_refused_before_anything_is_
         with pytest.raises(StatementError, match="IGNORE \\(clicked\\)"):
             session.sql(f"TRAIN MODEL m USING auto BUDGET 1 TRIALS AS {query}")
         assert not any("Trial" in note for note in notes.notes)
+
+
+def test_labels_that_are_all_alike_are_told_by_their_number(tmp_path: Path) -> None:
+    table = planted(ROWS).drop_columns(["label"]).append_column("label", pa.array(np.ones(ROWS, np.int32)))
+    query = written(table, tmp_path / "log.parquet")
+    session = xpsql.connect(tmp_path / "warehouse", "duckdb", Notes())
+    with session, pytest.raises(StatementError, match="by auc on 400 rows held out, whose labels are all 1"):
+        session.sql(f"TRAIN MODEL m USING auto TIME ts BUDGET 1 TRIALS AS {query}")
