@@ -34,6 +34,7 @@ Keys = NDArray[np.uint64]
 SLOTS, VALUES = 20, 1_000_000
 GROWTH_BATCH, GROWTH_BYTES = 24_000, 56
 """Keys of a batch of 4,096 rows of the made log; bytes of a row with its place in the index."""
+COMMIT_BATCH, COMMIT_BYTES = 1_000_000, 100
 
 
 def figures(run: Run) -> Iterator[Figure]:
@@ -48,6 +49,7 @@ def figures(run: Run) -> Iterator[Figure]:
             yield from (one._replace(target=f"<= {fastest[one.what]:.4g}") if one.what in fastest else one for one in found)
     with cores(1):
         yield from figures_of(growth, [run.size(size // 1000, size) for size in SIZES])
+        yield from figures_of(committed, run.size(48_000, 48_000_000), run.folder)
     for ids in (100, 300)[: run.size(1, 2)]:
         yield from many_ids(run, ids)
 
@@ -124,6 +126,26 @@ def growth(sizes: list[int]) -> Iterator[Figure]:
             cost = (time.process_time() - began) / sum(map(len, work)) * 1e9
             yield Figure(f"{at}: a key of a batch, {draw}, CPU", cost, "ns")
             yield Figure(f"{at}: a key of a batch, {draw}, times 1M", cost / first.setdefault(draw, cost), "x")
+
+
+def committed(rows: int, folder: str) -> Iterator[Figure]:
+    """Yield what the commit of rows of a weight and its sum of squares takes, and its bytes, where memory reaches."""
+    import xpsql.ps
+
+    if rows * COMMIT_BYTES > free_bytes() / 2:
+        return
+    with xpsql.ps.local(Path(folder) / "rows", "rows", tables={"f": xpsql.ps.Table(1, init=0)}) as ps:
+        for start in range(0, rows, COMMIT_BATCH):
+            values = np.arange(start, min(start + COMMIT_BATCH, rows))
+            ps["f"].push(values, np.full((len(values), 1), 0.1, np.float32))
+        began, spent = time.perf_counter(), time.process_time()
+        ps.commit("rows")
+        taken, cpu_taken = time.perf_counter() - began, time.process_time() - spent
+    written = sum(path.stat().st_size for path in (Path(folder) / "rows" / "models").rglob("*") if path.is_file())
+    what = f"commit of {rows // 1_000_000 or rows}{'M' * (rows >= 1_000_000)} rows"
+    yield Figure(what, taken, "s")
+    yield Figure(f"{what}: CPU", cpu_taken, "s")
+    yield Figure(f"{what}: bytes a row", written / rows, "bytes")
 
 
 def free_bytes() -> int:
