@@ -127,7 +127,7 @@ def held(path: Path) -> bool:
     """Return whether somebody holds the lock of a file.
 
     The question takes a shared lock for an instant, so it is asked only of locks that are taken once, before others can
-    see their file: a version's, never a model's.
+    see their file: a version's, never a model's; and by who waits for the holder to end.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -211,10 +211,11 @@ def stop(name: str, no_checkpoint: bool, warehouse: str | None, timeout: float, 
     with failing("", "", debug):
         folder = place_of(warehouse, name)
         with reached(name, warehouse) as server:
+            holder = folder.lock.read_bytes()
             server.order("stop", {"checkpoint": not no_checkpoint})
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            if not folder.contact.exists():
+            if folder.left_by(holder):
                 say(f"Parameter server {name} has stopped.")
                 return
             time.sleep(LOOK_SECONDS)

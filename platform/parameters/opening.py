@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...warehouse.durable import make_folder, replace_text
-from ...warehouse.locks import Lock
+from ...warehouse.locks import Lock, held
 from ...warehouse.models import Models
 from ..errors import ModelError, StatementError
 from ..session import warehouse_path
@@ -40,6 +40,14 @@ class ServiceFolder(NamedTuple):
     @property
     def contact(self) -> Path:
         return self.path / "contact.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    def left_by(self, note: bytes) -> bool:
+        """Return whether the holder that the lock's note named has ended: nobody reaches it, and the name is not its own."""
+        return not self.contact.exists() and (self.lock.read_bytes() != note or not held(self.lock))
 
     def read(self) -> dict[str, Any] | None:
         """Return what service.json says; None where there is none.
@@ -145,12 +153,11 @@ def taken(folder: ServiceFolder, name: str) -> Lock:
     Raises:
         ModelError: another process has it.
     """
-    path = folder.path / "lock"
     try:
-        return Lock(path, "held")
+        return Lock(folder.lock, "held")
     except BlockingIOError:
         try:
-            who = f"process {json.loads(path.read_text())['process']}"
+            who = f"process {json.loads(folder.lock.read_text())['process']}"
         except (OSError, ValueError, KeyError):
             who = "another process"
         raise ModelError(

@@ -142,6 +142,7 @@ def test_the_commands_start_show_commit_and_stop_a_server_that_keeps_its_rows(wa
     finally:
         stopped = command(warehouse, "stop", "s")
     assert stopped.returncode == 0, stopped.stderr
+    opened(warehouse, "s", None, None, 0, None).lock.release()  # the name is free at once
     assert not folder_of(warehouse, "s").contact.exists()
     assert "does not run" in command(warehouse, "status", "s").stderr
     with xpsql.ps.local(warehouse, "s") as ps:
