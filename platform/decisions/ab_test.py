@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from ..engines.base import Engine
-from ..errors import DataError, StatementError, suggestion
+from ..errors import DataError, StatementError, Subject, suggestion
+from ..input.slot_types import require_number
 from ..quoting import quoted
 
 if TYPE_CHECKING:
@@ -114,28 +115,39 @@ class Experiment:
         split: the planned share of each arm, in lower case; None: all alike.
 
     Raises:
-        StatementError: the query cannot run or lacks a column.
+        StatementError: the query cannot run or lacks a column, or what is measured is no number.
     """
 
     def __init__(
         self, engine: Engine, query: str, columns: ExperimentColumns, control: str, split: Mapping[str, float] | None
     ) -> None:
-        names = engine.schema(query).names
+        schema = engine.schema(query)
+        fields = {field.name.lower(): field for field in schema}
         for name in filter(None, columns):
-            if name.lower() not in (own.lower() for own in names):
-                raise StatementError(f"The query returns no column {name}.{suggestion(name, names)}")
+            if name.lower() not in fields:
+                raise StatementError(f"The query returns no column {name}.{suggestion(name, schema.names)}")
+        for word, name in (("METRIC", columns.metric), ("METRIC", columns.per), ("COVARIATE", columns.covariate)):
+            if name is not None:
+                require_number(fields[name.lower()], Subject(word))
         self._engine, self._query, self._columns, self._control, self._split = engine, query, columns, control, split
 
     def measure(self, reporter: Reporter) -> pa.Table:
         """Return a row for each arm, the control first.
 
         Raises:
-            DataError: a unit is in several arms or none, an arm has less than two units, the control is no arm, or a metric is
-                no finite number.
+            DataError: there are no rows, or one arm; a unit is in several arms or none, an arm has less than two units, the
+                control is no arm, or a metric is no finite number.
         """
         moments = self._moments()
+        if not moments:
+            raise DataError("ML.AB_TEST needs rows of an experiment, and the query returns none.")
         if self._control not in moments:
             raise DataError(f"CONTROL names {self._control!r}, which is not an arm. There are {', '.join(map(repr, moments))}.")
+        if len(moments) == 1:
+            raise DataError(
+                f"ML.AB_TEST compares two arms or more, and {self._columns.variant} is {self._control!r} in all rows. Name the "
+                "column of the arms as VARIANT, and check what the query leaves out."
+            )
         arms = {name: Arm.of(one) for name, one in moments.items()}
         srm = mismatch([arm.units for arm in arms.values()], self._planned(list(arms)))
         if srm < MISMATCH:

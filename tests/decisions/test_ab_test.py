@@ -180,6 +180,7 @@ def test_arms_of_other_sizes_than_planned_are_told_first(embedded: xpsql.Session
         ("* EXCEPT (spent), CAST('NaN' AS DOUBLE) AS spent", "METRIC spent", "not a finite number"),
         ("*, 0 AS nothing", "METRIC spent / nothing", "a denominator of 0"),
         ("*", "METRIC spent, SPLIT (a = 1, b = 1)", "SPLIT plans the arms a, b; there are a, b, c"),
+        ("* EXCEPT (arm), 'a' AS arm", "METRIC spent", "two arms or more, and arm is 'a' in all rows. Name the column"),
     ],
 )
 def test_rows_that_are_no_experiment_are_refused(
@@ -189,10 +190,23 @@ def test_rows_that_are_no_experiment_are_refused(
         arms_of(embedded, f"(SELECT {rows} FROM parquet.`{path}`)", arguments)
 
 
+def test_an_experiment_without_rows_is_refused(embedded: xpsql.Session, path: Path) -> None:
+    with pytest.raises(DataError, match="needs rows of an experiment, and the query returns none"):
+        arms_of(embedded, f"(SELECT * FROM parquet.`{path}` WHERE user < 0)", "METRIC spent")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         ("TABLE parquet.`{}`, VARIANT arm, UNIT user, METRIC spend, CONTROL 'a'", "no column spend. Did you mean spent"),
+        (
+            "TABLE parquet.`{}`, VARIANT arm, UNIT user, METRIC arm, CONTROL 'a'",
+            "METRIC expects a number or boolean; arm is string. CAST it in the query",
+        ),
+        (
+            "TABLE parquet.`{}`, VARIANT arm, UNIT user, METRIC spent, COVARIATE arm, CONTROL 'a'",
+            "COVARIATE expects a number or boolean; arm is string",
+        ),
         ("TABLE parquet.`{}`, VARIANT arm, UNIT user, CONTROL 'a'", "Expected ',' and METRIC, got"),
         (
             "TABLE parquet.`{}`, VARIANT arm, UNIT user, METRIC spent, CONTROL 'a', SPLIT (a = 'x')",
