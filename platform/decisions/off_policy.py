@@ -12,11 +12,12 @@ import pyarrow as pa
 from ...warehouse.entries import RowGroup
 from ..engines.base import Engine, Scan, Staged
 from ..engines.staging import staged
-from ..errors import DataError, StatementError, suggestion
+from ..errors import DataError, StatementError, Subject, suggestion
 from ..input.columns import columns_from
+from ..input.slot_types import require_number
 from ..scoring.prediction import request_of, scored
 from ..scoring.rows import rows_of
-from ..training.policies.decision_log import ENOUGH, LOGGED, REWARD, SEED, candidates_of, decided_by, unsupported
+from ..training.policies.decision_log import ENOUGH, LOGGED, NUMBERS, REWARD, SEED, candidates_of, decided_by, unsupported
 from ..training.policies.estimators import ESTIMATORS, Estimate, effective_rows, estimates
 from ..training.policies.policies import Policy
 from ..training.recipe import algorithm_of
@@ -47,7 +48,8 @@ class OffPolicy:
         overlap: rows that the version learned from are allowed.
 
     Raises:
-        StatementError: the query cannot run, lacks a column, or reads files that the version learned from.
+        StatementError: the query cannot run, lacks a column, has texts for numbers, or reads files that the version learned
+            from.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class OffPolicy:
                     f"Name another: {keyword} column.{suggestion(name, rows.schema.names)}"
                 )
         self._columns = {keyword: own[name.lower()] for keyword, name in wanted.items()}
+        for keyword in NUMBERS:
+            require_number(rows.schema.field(self._columns[keyword]), Subject(keyword))
         lowered = [label.lower() for label in labels]
         self._place = lowered.index(wanted[REWARD].lower()) if wanted[REWARD].lower() in lowered else 0
         if not isinstance(rows.found, Staged) and not overlap:

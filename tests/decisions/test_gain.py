@@ -67,6 +67,7 @@ def test_few_decisions_hold_it_and_say_so(session: xpsql.Session, path: Path) ->
         ({"columns": NAMED.replace("served_chosen", "shown")}, "returns no column served_chosen"),
         ({"columns": NAMED.replace("chosen AS", "false AS")}, "served_chosen must be true in one row of each request"),
         ({"columns": NAMED.replace("propensity AS", "0.0 AS")}, "served_propensity must be above 0"),
+        ({"columns": NAMED.replace("propensity AS", "'x' AS")}, "a number or boolean; served_propensity is string. CAST it"),
     ],
 )
 def test_rows_that_are_no_decisions_are_refused_before_learning(

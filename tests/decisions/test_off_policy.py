@@ -149,6 +149,12 @@ def test_a_version_is_not_judged_by_files_that_it_learned_from(embedded: xpsql.S
     [
         ("TABLE parquet.`{}`", "with REQUEST, and the query returns no column served_request"),
         ("TABLE parquet.`{}`, REQUEST request, CHOSEN choosen", r"no column choosen\..* Did you mean chosen"),
+        (
+            "(SELECT * EXCEPT (propensity), 'x' AS propensity FROM parquet.`{}`), {names}",
+            "PROPENSITY expects a number or boolean; propensity is string. CAST it in the query",
+        ),
+        ("(SELECT * EXCEPT (click), 'x' AS click FROM parquet.`{}`), {names}", "REWARD expects a number or boolean"),
+        ("(SELECT * EXCEPT (chosen), 'x' AS chosen FROM parquet.`{}`), {names}", "CHOSEN expects a number or boolean"),
         ("TABLE parquet.`{}`, POLICY 'best'", "Expected a policy"),
         ("TABLE parquet.`{}`, POLICY greedy", "Expected a policy, such as 'greedy'"),
         ("TABLE parquet.`{}`, CLIP 0", "CLIP expects the largest weight"),
@@ -158,7 +164,7 @@ def test_a_version_is_not_judged_by_files_that_it_learned_from(embedded: xpsql.S
 )
 def test_calls_are_refused_before_rows_are_scored(embedded: xpsql.Session, path: Path, arguments: str, message: str) -> None:
     with pytest.raises(StatementError, match=message):
-        judged(embedded, arguments.format(path))
+        judged(embedded, arguments.format(path, names=NAMES))
 
 
 @pytest.mark.parametrize(
@@ -167,7 +173,7 @@ def test_calls_are_refused_before_rows_are_scored(embedded: xpsql.Session, path:
         ("* EXCEPT (chosen), false AS chosen", r"chosen must be true in one row of each request; the request \d+ has 0"),
         ("* EXCEPT (chosen), request AS chosen", "chosen must be true or false"),
         ("* EXCEPT (propensity), 0.0 AS propensity", "propensity must be above 0"),
-        ("* EXCEPT (click), CAST(NULL AS INT) AS click", "click must be a finite number"),
+        ("* EXCEPT (click), CAST(NULL AS INT) AS click", r"click must be a finite number .* has NULL or NaN"),
         ("* EXCEPT (request), CAST(NULL AS INT) AS request", "request is NULL in 8,000 rows"),
         ("* EXCEPT (ad), 'a1' AS ad", "ad comes twice in the request"),
     ],

@@ -20,6 +20,8 @@ REQUEST, CHOSEN, PROPENSITY = "REQUEST", "CHOSEN", "PROPENSITY"
 REWARD, ACTION, GROUP = "REWARD", "ACTION", "GROUP"
 LOGGED = {REQUEST: "served_request", CHOSEN: "served_chosen", PROPENSITY: "served_propensity"}
 """The columns of a log of xpsql serve --explore."""
+NUMBERS = (CHOSEN, PROPENSITY, REWARD)
+"""Those that are numbers, or booleans."""
 
 
 class DecisionLog(NamedTuple):
@@ -81,7 +83,8 @@ def candidates_of(rows: pa.Table, names: Mapping[str, str], classifier: bool) ->
     ):
         if not good.all():
             at = int(chosen[np.argmin(good)])
-            raise DataError(f"{names[keyword]} must be {wanted}; {request(at)} has {values[at]}.")
+            found = "NULL or NaN" if np.isnan(values[at]) else values[at]
+            raise DataError(f"{names[keyword]} must be {wanted}; {request(at)} has {found}.")
     if ACTION in names:
         check_actions(codes(rows.column(ACTION), names[ACTION])[order], requests, names[ACTION], request)
     groups = np.empty(0, np.int64)

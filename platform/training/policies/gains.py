@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import StatementError
+from ...input.slot_types import require_number
 from ..clauses.release import RELEASE
 from ..clauses.validate import VALIDATE
 from ..metrics.validations import GainOnLog
-from .decision_log import ENOUGH, LOGGED, REWARD, SEED, candidates_of, decided_by
+from .decision_log import CHOSEN, ENOUGH, LOGGED, PROPENSITY, REWARD, SEED, candidates_of, decided_by
 from .estimators import Doubles, effective_rows, estimates
 from .policies import Policy
 
@@ -30,7 +31,7 @@ def logged_in(schema: pa.Schema) -> dict[str, str]:
     """Return the columns of decisions by keyword, as a log of xpsql serve calls them, in the spelling of a schema.
 
     Raises:
-        StatementError: one is missing.
+        StatementError: one is missing, or has texts for numbers.
     """
     own = {name.lower(): name for name in schema.names}
     for name in LOGGED.values():
@@ -41,6 +42,8 @@ def logged_in(schema: pa.Schema) -> dict[str, str]:
                 "logs them. Select yours AS these.",
                 subject=VALIDATE.subject,
             )
+    for keyword in (CHOSEN, PROPENSITY):
+        require_number(schema.field(own[LOGGED[keyword]]), VALIDATE.subject)
     return {keyword: own[name] for keyword, name in LOGGED.items()}
 
 
