@@ -126,9 +126,9 @@ class Experiment:
         for name in filter(None, columns):
             if name.lower() not in fields:
                 raise StatementError(f"The query returns no column {name}.{suggestion(name, schema.names)}")
-        for word, name in (("METRIC", columns.metric), ("METRIC", columns.per), ("COVARIATE", columns.covariate)):
-            if name is not None:
-                require_number(fields[name.lower()], Subject(word))
+        for word, number in (("METRIC", columns.metric), ("METRIC", columns.per), ("COVARIATE", columns.covariate)):
+            if number is not None:
+                require_number(fields[number.lower()], Subject(word))
         self._engine, self._query, self._columns, self._control, self._split = engine, query, columns, control, split
 
     def measure(self, reporter: Reporter) -> pa.Table:
