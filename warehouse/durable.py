@@ -27,12 +27,16 @@ REMEDIES = {
 
 
 @contextlib.contextmanager
-def storing(path: Path) -> Iterator[None]:
-    """Turn the errors of writing a file or folder into a ModelError that names it and the remedy."""
+def storing(path: Path, check: str = "Check the disk and the warehouse's path") -> Iterator[None]:
+    """Turn the errors of writing a file or folder into a ModelError that names it and the remedy.
+
+    Args:
+        check: the remedy where the error tells none.
+    """
     try:
         yield
     except OSError as error:
-        remedy = REMEDIES.get(error.errno or 0, "Check the disk and the warehouse's path")
+        remedy = REMEDIES.get(error.errno or 0, check)
         raise ModelError(f"Cannot write {path}: {reason(error)}. {remedy}, then run the statement again.") from error
 
 

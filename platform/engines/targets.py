@@ -6,7 +6,7 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,10 @@ class Target:
 
     def names(self) -> set[str] | None:
         """Return what is in it, {""} where it is a file, or None where there is nothing.
+    def storing(self, draft: Path) -> AbstractContextManager[None]:
+        """Turn errors of writing a draft of `replacing` into a ModelError that names the folder that it is to be."""
+        return storing(draft if is_object(self.place) else Path(self.place), "Check the disk and the folder above it")
+
 
         Raises:
             ModelError: the store does not answer.
@@ -85,11 +89,11 @@ class Target:
         folder = Path(self.place)
         draft = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
         try:
-            with storing(draft):
+            with self.storing(draft):
                 draft.mkdir(parents=True)
                 sweep(left_beside(folder))
             yield draft
-            with storing(folder):
+            with self.storing(draft):
                 sync_tree(draft)
                 _replace(folder, draft)
         except BaseException as error:

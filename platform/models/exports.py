@@ -55,7 +55,7 @@ def export_files(version: Version, engine: Engine, target: Target, format: str, 
             replaced, or cannot be written.
     """
     with writing(version, target, ROWS, format, replace) as (draft, write):
-        with storing(draft):
+        with target.storing(draft):
             copy_dense(version.stored("dense"), draft / DENSE, version.manifest.train_only)
         version.copy("package", draft / PACKAGE)
         version.copy("tree", draft / TREE)
@@ -78,7 +78,7 @@ def writing(version: Version, target: Target, of: str, format: str, replace: boo
     with target.replacing(last=MANIFEST) as draft:
         named = {"model": version.manifest.model, "version": version.number, EXPORTS: of}
         text = json.dumps(read_json(version.folder / FILE) | named, indent=1) + "\n"
-        with storing(draft):
+        with target.storing(draft):
             (draft / MANIFEST).write_text(text, encoding="utf-8")
         yield draft, chosen.write
 

@@ -16,7 +16,6 @@ from ...warehouse.chains.links import ChainLink
 from ...warehouse.chains.merge import merged
 from ...warehouse.checksums import NUM_SLICES, FileEntry, VersionFile, collected, sums_of
 from ...warehouse.draft import VECTORS
-from ...warehouse.durable import storing
 from ...warehouse.entries import StreamEntry
 from ...warehouse.files import VersionFiles
 from ...warehouse.manifest import DELTA, FORMAT, Manifest, read_json, read_manifest, write_manifest
@@ -86,7 +85,7 @@ def export_version(version: Version, target: Target, base: Version | None, repla
         check_no_more(target, names - {EXPORT, MANIFEST, "rows", "tombstones", VECTORS, *OTHERS})
         had = exported(target, MARKER)
         check_replaced(target, Exported(had["model"], VERSION, VERSION), Exported(manifest.model, VERSION, VERSION), replace)
-    with target.replacing(last=EXPORT) as folder, storing(folder):
+    with target.replacing(last=EXPORT) as folder, target.storing(folder):
         kept = [file for file in manifest.files or () if not file.path.startswith(("rows/", "tombstones/"))]
         own = [file for file in manifest.files or () if file.path.startswith("rows/")]
         whole = base is None and not version.is_delta

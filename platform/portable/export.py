@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from ...algorithms.augments.pairs import shares
 from ...algorithms.base import Algorithm
 from ...algorithms.blocks.events import EVENTS
-from ...warehouse.durable import storing
 from ...warehouse.package import read_package
 from ..engines.base import Engine
 from ..engines.targets import Target
@@ -258,7 +257,7 @@ def export_portable(
         needed(kind)
     elif kind == ONNX:
         raise StatementError(f"{version.manifest.algorithm.name} has a model of its own: use FORMAT serving, which writes it.")
-    with target.replacing(last=READY) as draft, storing(draft):
+    with target.replacing(last=READY) as draft, target.storing(draft):
         stored = model.write_rows(draft, half)
         graph, largest = write_graph(model, draft, stored, kind, what)
         write_parity(draft / PARITY, model.table, model.inputs, model.said)

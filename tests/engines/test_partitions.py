@@ -148,3 +148,11 @@ def test_a_folder_with_something_else_stays(engine: DuckDBEngine, tmp_path: Path
         with pytest.raises(StatementError, match=message):
             engine.execute(statement)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_a_folder_that_cannot_be_made_is_named_as_it_was_given(engine: DuckDBEngine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(
+        ModelError, match=r"^Cannot write \S+/file/rows: Not a directory\. Check the disk and the folder above it"
+    ):
+        engine.execute(f"INSERT OVERWRITE DIRECTORY '{tmp_path}/file/rows' SELECT 1 AS a")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from ....warehouse.durable import storing
 from ....warehouse.names import part_name
 from ...errors import NotAvailableError, StatementError, suggestion
 from ...spark_types import quoted
@@ -40,7 +39,7 @@ def write_directory(connection: DuckDBPyConnection, sql: str, statement: InsertD
     if not all(map(is_part, target.names() or ())):
         message = f"{target} is a file, or has more than files of rows. Choose another folder, or empty it."
         raise StatementError(message, statement.position)
-    with target.replacing() as draft, storing(draft):
+    with target.replacing() as draft, target.storing(draft):
         copy(connection, sql, draft / part_name(0, f".{statement.format}"), statement.format, options)
 
 
