@@ -33,8 +33,10 @@ class Target:
         """Return the folder that a text names.
 
         Raises:
-            StatementError: a URI of another kind, or a path in a warehouse.
+            StatementError: no path, a URI of another kind, or a path in a warehouse.
         """
+        if not text.strip():
+            raise StatementError(f"{what} is a folder, got an empty path. Name the folder.", position)
         return cls(text.rstrip("/") if is_object(text) else str(free_path(text, what, position)))
 
     def __str__(self) -> str:
@@ -44,12 +46,12 @@ class Target:
         """Return the path or URI of a file in it."""
         return f"{self.place}/{name}"
 
-    def names(self) -> set[str] | None:
-        """Return what is in it, {""} where it is a file, or None where there is nothing.
     def storing(self, draft: Path) -> AbstractContextManager[None]:
         """Turn errors of writing a draft of `replacing` into a ModelError that names the folder that it is to be."""
         return storing(draft if is_object(self.place) else Path(self.place), "Check the disk and the folder above it")
 
+    def names(self) -> set[str] | None:
+        """Return what is in it, {""} where it is a file, or None where there is nothing.
 
         Raises:
             ModelError: the store does not answer.

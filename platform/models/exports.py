@@ -127,8 +127,10 @@ def check_no_more(target: Target, more: Collection[str]) -> None:
     """Refuse a folder that has more than an export.
 
     Raises:
-        ModelError: says what.
+        ModelError: says what, or that it is a file.
     """
+    if more == {""}:
+        raise ModelError(f"{target} is a file, and an export is a folder. Choose another path, or remove it.")
     if more:
         raise ModelError(f"{target} has more than an export: {', '.join(sorted(more))}. Choose another path, or remove that.")
 

@@ -186,6 +186,10 @@ def test_a_damaged_or_foreign_folder_is_refused(hub: xpsql.Session, tmp_path: Pa
     hub.sql(f"EXPORT MODEL hub TO '{out}' FORMAT version WITH (replace = true)")
     with pytest.raises(xpsql.ModelError, match="is no export of a model as a version"):
         hub.sql(f"IMPORT MODEL m FROM '{tmp_path}'")
+    with pytest.raises(xpsql.ModelError, match=r"manifest\.json is a file, and an export is a folder"):
+        hub.sql(f"EXPORT MODEL hub TO '{next(out.glob('*manifest*'))}' FORMAT version")
+    with pytest.raises(xpsql.StatementError, match="is a folder, got an empty path"):
+        hub.sql("EXPORT MODEL hub TO '' FORMAT version")
     part = next((out / "rows" / "weights").glob("part-*"))
     content = bytearray(part.read_bytes())
     content[len(content) // 2] ^= 1
