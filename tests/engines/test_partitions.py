@@ -145,6 +145,11 @@ def test_a_folder_with_something_else_stays(engine: DuckDBEngine, tmp_path: Path
         (f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' SELECT 1 AS a FROM nowhere", "no table or view nowhere"),
         ("INSERT OVERWRITE DIRECTORY USING json SELECT 1 AS a", "Expected the folder"),
     ):
+        (f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' USING csv OPTIONS (header 'x') SELECT 1 AS a", "expects true or false"),
+        (
+            f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' USING csv OPTIONS (sep '') SELECT 1 AS a",
+            "one character or more",
+        ),
         with pytest.raises(StatementError, match=message):
             engine.execute(statement)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ISO = "%Y-%m-%dT%H:%M:%S.%gZ"
 LEFT = re.compile(r"part-.*|_SUCCESS|_(committed|started)_\d+|\..*\.crc")
+FLAGS = ("true", "false")
 OPTIONS = {"parquet": {}, "csv": {"header": "false", "sep": ",", "nullvalue": ""}, "json": {}}
 
 
@@ -47,7 +48,7 @@ def checked(statement: InsertDirectory) -> dict[str, str]:
     """Return the options of a format, with the statement's values.
 
     Raises:
-        StatementError: it gives an unknown option.
+        StatementError: it gives an unknown option, or a value that files cannot have.
     """
     known = OPTIONS.get(statement.format)
     if known is None:
@@ -57,6 +58,12 @@ def checked(statement: InsertDirectory) -> dict[str, str]:
     for name in statement.options:
         if name != "delimiter" and name not in known:
             message = f"There is no option {name!r} of {statement.format} files that are written.{suggestion(name, known)}"
+            raise StatementError(message, statement.places.get(name, statement.position))
+    for name, value in statement.options.items():
+        wanted = "true or false" if name == "header" and value.lower() not in FLAGS else None
+        wanted = "one character or more" if name in ("sep", "delimiter") and not value else wanted
+        if wanted is not None:
+            message = f"Option {name} of {statement.format} files expects {wanted}, got {value!r}."
             raise StatementError(message, statement.places.get(name, statement.position))
     return {**known, **given}
 
