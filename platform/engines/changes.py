@@ -91,6 +91,17 @@ def check_partitioning(name: Name, partitioned_by: Sequence[str], schema: pa.Sch
     return by
 
 
+def check_once(columns: Sequence[str], where: str, name: Name) -> None:
+    """Refuse a column that a statement names twice.
+
+    Raises:
+        StatementError: it does.
+    """
+    lowered = [column.lower() for column in columns]
+    if twice := sorted({column for column in lowered if lowered.count(column) > 1}):
+        raise StatementError(f"{where} names {', '.join(twice)} twice. Leave one out.", name.position)
+
+
 def check_partition(statement: Insert, partitioned_by: Sequence[str]) -> None:
     """Require that PARTITION names what the table is partitioned by, values first.
 
@@ -103,7 +114,8 @@ def check_partition(statement: Insert, partitioned_by: Sequence[str]) -> None:
     by = [column.lower() for column in partitioned_by]
     if not by:
         raise StatementError(f"{name.name} has no partitions: CREATE TABLE ... PARTITIONED BY makes them.", name.position)
-    if given != set(by) or len(statement.partition) != len(by):
+    check_once([column for column, _ in statement.partition], "PARTITION", name)
+    if given != set(by):
         came = ", ".join(column for column, _ in statement.partition)
         raise StatementError(f"{name.name} is partitioned by {', '.join(partitioned_by)}; PARTITION has {came}.", name.position)
     free = [column not in statement.fixed for column in by]
@@ -162,6 +174,8 @@ def places_of(statement: Insert, found: Sequence[str], columns: Sequence[str]) -
             raise absent(f"column of {name.name} named", column, columns, name.position)
         if column in statement.fixed:
             raise StatementError(f"PARTITION gives {column} its value; leave it out of the columns.", name.position)
+    if statement.columns:
+        check_once(given, f"The list of columns of {name.name}", name)
     if len(given) != len(found) or len(set(given)) != len(given):
         raise StatementError(f"{name.name} takes {', '.join(given)} here, the query has {len(found)} columns.", name.position)
     return {column: place for place, column in enumerate(given)}

@@ -84,6 +84,8 @@ WRONG = [
     ("CREATE TABLE u (a INT, b INT) PARTITIONED BY (b, B)", "names a column twice"),
     ("CREATE TABLE u (a INT, b ARRAY<INT>) PARTITIONED BY (b)", "by which no table is partitioned"),
     ("INSERT INTO t PARTITION (p = 1) SELECT 1", "partitioned by p, q; PARTITION has p"),
+    ("INSERT INTO t PARTITION (p = 1, q = 2, p = 3) SELECT 1", "PARTITION names p twice. Leave one out"),
+    ("INSERT INTO t (x, X, p) SELECT 1, 2, 3", "The list of columns of t names x twice. Leave one out"),
     ("INSERT INTO t PARTITION (p, q = 1) SELECT 1, 2", "before those without one"),
     ("INSERT INTO t PARTITION (p = 1, q = 'x') SELECT 1", "The value 'x' is no INT|cannot be cast"),
     ("INSERT INTO t PARTITION (p = 1, q = 2) SELECT 1, 2", "takes x here, the query has 2 columns"),
@@ -143,13 +145,13 @@ def test_a_folder_with_something_else_stays(engine: DuckDBEngine, tmp_path: Path
         (f"INSERT OVERWRITE DIRECTORY '{tmp_path}/mine' SELECT 1 AS a", "has more than files of rows"),
         (f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' USING csv OPTIONS (heder true) SELECT 1 AS a", "no option 'heder'"),
         (f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' SELECT 1 AS a FROM nowhere", "no table or view nowhere"),
-        ("INSERT OVERWRITE DIRECTORY USING json SELECT 1 AS a", "Expected the folder"),
-    ):
         (f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' USING csv OPTIONS (header 'x') SELECT 1 AS a", "expects true or false"),
         (
             f"INSERT OVERWRITE DIRECTORY '{tmp_path}/x' USING csv OPTIONS (sep '') SELECT 1 AS a",
             "one character or more",
         ),
+        ("INSERT OVERWRITE DIRECTORY USING json SELECT 1 AS a", "Expected the folder"),
+    ):
         with pytest.raises(StatementError, match=message):
             engine.execute(statement)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
