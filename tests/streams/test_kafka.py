@@ -320,7 +320,7 @@ def test_arguments_are_checked_before_anything_starts(session: xpsql.Session, ar
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("user TEXTS", "The list of columns is not Spark SQL"),
+        ("user TEXTS", "The list of columns is not Spark SQL at 'TEXTS'. Write names and types"),
         ("user BINARY", "JSON has no BINARY, which the schema gives user"),
     ],
 )

@@ -17,7 +17,9 @@ def column_types(listed: str, position: Position | None) -> dict[str, str]:
     try:
         tree = parse(f"CREATE TABLE columns ({listed.strip()})")
     except StatementError as error:
-        raise StatementError(f"The list of columns is not Spark SQL: {error.message}", position) from error
+        at = f" at {error.position.text!r}" if error.position is not None and error.position.text else ""
+        message = f"The list of columns is not Spark SQL{at}. Write names and types, such as (user STRING, tags ARRAY<STRING>)."
+        raise StatementError(message, position) from error
     columns: dict[str, str] = {}
     if not tree.this.expressions:
         raise StatementError("The list of columns is empty: write (name type, ...).", position)
