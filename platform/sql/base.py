@@ -150,7 +150,11 @@ def column_of(cursor: Cursor) -> str:
 
 
 def read_keywords(cursor: Cursor, keywords: Sequence[Keyword], rows: Callable[[Cursor], Any]) -> dict[str, Any]:
-    """Read `[, KEYWORD ...] ...`, those of a function, each once."""
+    """Read `[, KEYWORD ...] ...`, those of a function, each once; VECTORS may follow.
+
+    Raises:
+        StatementError: another word comes, one comes twice, or one is missing.
+    """
     found: dict[str, Any] = {}
     while (keyword := next((one for one in keywords if cursor.peek(",", one.word)), None)) is not None:
         cursor.expect(",")
@@ -158,6 +162,9 @@ def read_keywords(cursor: Cursor, keywords: Sequence[Keyword], rows: Callable[[C
             raise cursor.error(f"{keyword.word} is given twice.")
         cursor.expect(keyword.word)
         found[keyword.word] = (keyword.read or rows)(cursor)
+    if keywords and cursor.peek(",") and not cursor.peek(",", "VECTORS"):
+        cursor.expect(",")
+        raise cursor.expected("a keyword", [one.word for one in keywords])
     missing = [one.word for one in keywords if one.required and one.word not in found]
     if missing:
         raise cursor.expected(f"',' and {' and '.join(missing)}")

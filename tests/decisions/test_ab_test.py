@@ -208,6 +208,7 @@ def test_an_experiment_without_rows_is_refused(embedded: xpsql.Session, path: Pa
             "COVARIATE expects a number or boolean; arm is string",
         ),
         ("TABLE parquet.`{}`, VARIANT arm, UNIT user, CONTROL 'a'", "Expected ',' and METRIC, got"),
+        ("TABLE parquet.`{}`, VARIANTS arm, UNIT user", "Expected a keyword, got 'VARIANTS'. Did you mean VARIANT"),
         (
             "TABLE parquet.`{}`, VARIANT arm, UNIT user, METRIC spent, CONTROL 'a', SPLIT (a = 'x')",
             "SPLIT expects the planned share",
