@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, get_type_hints
 
@@ -28,7 +28,12 @@ WORDS = "HPARAM_RANGE or HPARAM_CANDIDATES"
 
 def tried(given: Given) -> dict[str, Value]:
     """Return the options of a part that have no value, but are tried."""
-    return {name: value for name, value in given.options.items() if isinstance(value.value, HparamRange | HparamCandidates)}
+    return hparams(given.options)
+
+
+def hparams(options: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the options that have a range or candidates for a value."""
+    return {name: value for name, value in options.items() if isinstance(value.value, HparamRange | HparamCandidates)}
 
 
 def first(given: Given) -> Given:
@@ -55,6 +60,10 @@ def check_tuned(given: Clauses, continues: bool) -> None:
         if options := tried(part):
             message = f"{WORDS} is for options of USING; the optimizer of the algorithm has its options there."
             raise StatementError(message, next(iter(options.values())).position)
+    settings: dict[str, Value] = given["WITH"].value if "WITH" in given else {}
+    if options := hparams(settings):
+        message = f"{WORDS} is for options of USING, and WITH has one value of each."
+        raise StatementError(message, next(iter(options.values())).position)
     if using and "TUNE" not in given:
         message = f"{WORDS} needs a clause that says how it is tried, such as TUNE BY auc TRIALS 16."
         raise StatementError(message, next(iter(using.values())).position)

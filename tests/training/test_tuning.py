@@ -260,6 +260,10 @@ def test_halving_judges_all_by_the_first_rows_and_the_better_ones_by_more(embedd
         ("TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 METHOD grid AS {q}", "is a range"),
         ("TRAIN MODEL m USING xftrl (l1 = HPARAM_CANDIDATES(0, 1, 2)) TUNE BY auc TRIALS 2 METHOD grid AS {q}", "has 3 comb"),
         ("TRAIN MODEL m USING xftrl OPERATORS (ftrl (alpha = HPARAM_RANGE(0.1, 1))) TUNE BY auc TRIALS 4 AS {q}", "of USING"),
+        (
+            "TRAIN MODEL m USING xftrl (l1 = HPARAM_RANGE(0, 1)) TUNE BY auc TRIALS 4 WITH (seed = HPARAM_RANGE(1, 2)) AS {q}",
+            "of USING, and WITH has one value of each",
+        ),
         ("CONTINUE MODEL m TUNE BY auc TRIALS 4 AS {q}", "Leave TUNE out"),
         (
             "TRAIN MODEL m USING xftrl (alpha = HPARAM_RANGE(0.1, 1)) TUNE BY auc TRIALS 4 AS SELECT * FROM STREAM parquet.`x`",
