@@ -13,7 +13,7 @@ import xpsql
 from tests.notes import Notes
 from xpsql.algorithms.traits import Traits
 from xpsql.platform.training.metrics import remarks
-from xpsql.platform.training.metrics.alone import ToldAlone
+from xpsql.platform.training.metrics.alone import ToldAlone, leak_text
 
 ROWS = (
     "SELECT pmod(xxhash64(id), 3) = 0 AS label, concat('s', id) AS session, id % 50 AS user, "
@@ -91,10 +91,16 @@ def test_of_many_stored_rows_the_first_are_looked_at(
 
 
 def test_a_slot_that_later_examples_alone_see_may_tell_the_label() -> None:
-    slot = SimpleNamespace(name="clicked", number=1, type="string")
+    slot = SimpleNamespace(name="clicked", number=1, type="string", members=())
     columns: Any = SimpleNamespace(scalar=(slot,), features=(slot,))
     seen = remarks.SlotCounts({1: 2}, {1: 500}, "the examples", {1: ToldAlone(1.0, 1.0)})
     algorithms: list[Any] = [SimpleNamespace(traits=Traits(later=later)) for later in ((), ("clicked",))]
     (note,) = remarks.remarks(columns, seen, algorithms[0])
     assert note.startswith("Column clicked alone tells the label")
     assert remarks.remarks(columns, seen, algorithms[1]) == []
+
+
+def test_a_cross_that_tells_the_label_is_taken_out_of_its_clause() -> None:
+    assert leak_text("a*b", ToldAlone(1.0, 1.0), ("a", "b")).endswith(
+        "Take it out of CROSS, IGNORE a or b, or make sure that it is known when you predict."
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -117,11 +118,14 @@ def auc_of(positive: NDArray[np.bool_], scores: Doubles) -> float:
     return float((ranks[positive].sum() - ones * (ones + 1) / 2) / (ones * zeros)) if ones and zeros else 0.5
 
 
-def leak_text(name: str, alone: ToldAlone) -> str:
-    """Say that a column leaks the label, and what to do."""
+def leak_text(name: str, alone: ToldAlone, members: Sequence[str] = ()) -> str:
+    """Say that a column, or a cross of some, leaks the label, and what to do."""
+    what, remedy = "Column", f"IGNORE ({name})"
+    if members:
+        what, remedy = "Cross", f"Take it out of CROSS, IGNORE {' or '.join(members)}"
     return (
-        f"Column {name} alone tells the label: AUC {alone.auc:.3f}, {max(alone.explained, 0):.0%} of the logloss explained. "
-        f"It may be known only after the label. IGNORE ({name}), or make sure that it is known when you predict."
+        f"{what} {name} alone tells the label: AUC {alone.auc:.3f}, {max(alone.explained, 0):.0%} of the logloss explained. "
+        f"It may be known only after the label. {remedy}, or make sure that it is known when you predict."
     )
 
 

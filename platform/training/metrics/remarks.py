@@ -121,7 +121,7 @@ def remarks(columns: Columns, seen: SlotCounts | None, algorithm: Algorithm) -> 
         if slot.name in alone
     ]
     warnings += [
-        leak_text(slot.name, seen.alone[slot.number])
+        leak_text(slot.name, seen.alone[slot.number], slot.members)
         for slot in columns.scalar
         if slot.number in seen.alone and seen.alone[slot.number].leaks and slot.name not in algorithm.traits.later
     ]
