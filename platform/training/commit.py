@@ -189,7 +189,15 @@ def by_hand(model: str, number: int) -> str:
 def one_label(prepared: Prepared, metrics: Metrics) -> str | None:
     """Return a warning that a classifier saw only one label value."""
     labels = prepared.columns.labels if prepared.recipe.algorithm.classifier else ()
-    if not labels or not metrics.examples or metrics.label_rate not in ((0,) if prepared.plan.clause(LABEL).late else (0, 1)):
+    if not labels or not metrics.examples:
+        return None
+    late = prepared.plan.clause(LABEL).late
+    if late and metrics.shown <= 0 and prepared.parent is None:
+        return (
+            f"LABEL {labels[0]} LATE is 1 in all {metrics.examples:,} events: there is nothing to learn. A click is the event "
+            "of its impression once more: send each impression with label 0 before, or leave LATE out."
+        )
+    if metrics.label_rate not in ((0,) if late else (0, 1)):
         return None
     return (
         f"LABEL {labels[0]} is {metrics.label_rate:.0f} in all {metrics.examples:,} examples: there is nothing to learn, and "

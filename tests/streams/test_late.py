@@ -12,6 +12,7 @@ import pytest
 
 import xpsql
 from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.notes import Notes
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -139,3 +140,11 @@ def test_late_labels_are_refused_where_they_would_mean_nothing(
 ) -> None:
     with pytest.raises(StatementError, match=message):
         session.sql(f"TRAIN MODEL wrong {text} {SETTINGS} AS SELECT label, user, item FROM STREAM read_files('{files}/late')")
+
+
+def test_clicks_without_impressions_are_told(tmp_path: Path) -> None:
+    notes = Notes()
+    with xpsql.connect(tmp_path / "warehouse", reporter=notes) as session:
+        text = "TRAIN MODEL m USING xftrl LABEL click LATE AS SELECT concat('u', id % 3) AS user, 1 AS click FROM range(64)"
+        session.sql(text)
+    assert any("LABEL click LATE is 1 in all 64 events: there is nothing to learn" in note for note in notes.notes)
