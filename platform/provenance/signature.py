@@ -33,6 +33,13 @@ FORMAT = 1
 PREHASHED, PLAIN = b"ED", b"Ed"
 """Algorithms of minisign: Ed25519 of a BLAKE2b-512, and of keys."""
 KEY_BYTES, SIGNATURE_BYTES, ID_BYTES = 32, 64, 8
+PRIVATE = "a private key of Ed25519 as PEM, without a password"
+PUBLIC = "a public key, of minisign or of Ed25519 as PEM"
+MADE_BY = {
+    PRIVATE: "`openssl genpkey -algorithm ed25519` makes one",
+    PUBLIC: "`xpsql sign --public FILE` writes the one of a private key",
+}
+"""What makes keys of a kind."""
 UNTRUSTED, TRUSTED = "untrusted comment: ", "trusted comment: "
 
 
@@ -167,9 +174,9 @@ def private_key(path: Path) -> Ed25519PrivateKey:
     try:
         found = from_pem.load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
-        raise no_key(path, "a private key of Ed25519 as PEM, without a password", str(error)) from error
+        raise no_key(path, PRIVATE, told(error)) from error
     if not isinstance(found, Ed25519PrivateKey):
-        raise no_key(path, "a private key of Ed25519 as PEM, without a password", "another kind of key")
+        raise no_key(path, PRIVATE, "another kind of key")
     return found
 
 
@@ -178,20 +185,19 @@ def public_key(path: Path) -> PublicKey:
     from_pem = serialization()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    wanted = "a public key, of minisign or of Ed25519 as PEM"
     try:
         content = path.read_bytes()
         if content.lstrip().startswith(b"-----BEGIN"):
             found = from_pem.load_pem_public_key(content)
             if not isinstance(found, Ed25519PublicKey):
-                raise no_key(path, wanted, "another kind of key")
+                raise no_key(path, PUBLIC, "another kind of key")
             return PublicKey(found, key_id(found.public_bytes_raw()))
         raw = base64.b64decode(content.decode().split("\n")[1], validate=True)
         if len(raw) != len(PLAIN) + ID_BYTES + KEY_BYTES or not raw.startswith(PLAIN):
-            raise no_key(path, wanted, f"{len(raw)} bytes")
+            raise no_key(path, PUBLIC, f"{len(raw)} bytes")
         return PublicKey(Ed25519PublicKey.from_public_bytes(raw[-KEY_BYTES:]), raw[2 : 2 + ID_BYTES])
     except (OSError, ValueError, IndexError, binascii.Error) as error:
-        raise no_key(path, wanted, str(error)) from error
+        raise no_key(path, PUBLIC, told(error)) from error
 
 
 def serialization() -> Any:
@@ -202,8 +208,15 @@ def serialization() -> Any:
     return found
 
 
+def told(error: Exception) -> str:
+    """Return what is wrong with a file of a key, in words of ours."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return "one with a password" if isinstance(error, TypeError) else "something else"
+
+
 def no_key(path: Path, wanted: str, found: str) -> StatementError:
-    return StatementError(f"{path} should be {wanted}, got {found}. `openssl genpkey -algorithm ed25519` makes a private one.")
+    return StatementError(f"{path} should be {wanted}, got {found}. {MADE_BY[wanted]}.")
 
 
 def key_id(raw: bytes) -> bytes:

@@ -101,10 +101,12 @@ def test_another_key_another_version_and_no_signature_are_refused(signed: Versio
     key_in(tmp_path, "other")
     with pytest.raises(ModelError, match="signed by another key"):
         verify(signed, tmp_path / "other.pub.pem")
-    with pytest.raises(StatementError, match="should be a public key"):
+    with pytest.raises(StatementError, match=r"should be a public key.*got something else\. `xpsql sign --public FILE`"):
         verify(signed, tmp_path / "other.pem")
-    with pytest.raises(StatementError, match="should be a private key"):
+    with pytest.raises(StatementError, match=r"should be a private key.*got something else\. `openssl genpkey"):
         sign(signed, tmp_path / "other.pub.pem")
+    with pytest.raises(StatementError, match=r"absent\.pem should be a private key.*got No such file or directory\. `openssl"):
+        sign(signed, tmp_path / "absent.pem")
     (signed.folder / SIGNATURE).unlink()
     with pytest.raises(ModelError, match="it has no signature"):
         verify(signed, tmp_path / "team.pub")
