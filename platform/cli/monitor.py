@@ -59,9 +59,9 @@ def monitor(
         asked = None if condition is None else condition_of(condition)
         version = session.models.find(model, number)
         named = f"MODEL `{model}` VERSION {version.number}"
-        drift = session.sql(f"SELECT * FROM ML.DATA_DRIFT({named}, {rows_of(data)}) ORDER BY drift DESC").arrow()
+        drift = answer(session, f"SELECT * FROM ML.DATA_DRIFT({named}, {rows_of(data)}) ORDER BY drift DESC")
         rows = labelled(session, data, labels, version.manifest.roles.labels)
-        measured = None if rows is None else session.sql(f"SELECT * FROM ML.EVALUATE({named}, ({rows}))").arrow()
+        measured = None if rows is None else answer(session, f"SELECT * FROM ML.EVALUATE({named}, ({rows}))")
         hours = hours_of(session, version, rows, time, tolerance)
         metrics = {} if measured is None else measured.drop_columns(["measured_on"]).to_pylist()[0]
         slots, found = drift.to_pylist(), {name.lower(): value for name, value in metrics.items() if name != "label"}
@@ -91,6 +91,14 @@ def monitor(
         sys.exit(ALARM)
 
 
+def answer(session: Session, query: str) -> pa.Table:
+    """Run a query that --data and --labels are put into; its errors have no place, as nobody wrote it."""
+    try:
+        return session.sql(query).arrow()
+    except StatementError as error:
+        raise error.at(None) from error
+
+
 def rows_of(text: str) -> str:
     """Return a relation as calls of ML.* take it."""
     return f"({text})" if QUERY.match(text) else f"TABLE {text}"
@@ -106,7 +114,7 @@ def labelled(session: Session, data: str, labels: str | None, wanted: tuple[str,
 
 
 def names_of(session: Session, query: str) -> list[str]:
-    return [name.lower() for name in session.sql(f"SELECT * FROM ({query}) LIMIT 0").arrow().column_names]
+    return [name.lower() for name in answer(session, f"SELECT * FROM ({query}) LIMIT 0").column_names]
 
 
 def hours_of(
@@ -133,4 +141,4 @@ def hours_of(
         )
     hourly = Hourly(labels, made.measured)
     query = hourly.query(f"MODEL `{version.manifest.model}` VERSION {version.number}", rows, time or AT)
-    return hourly.table(session.sql(query).arrow())
+    return hourly.table(answer(session, query))

@@ -221,6 +221,10 @@ def test_monitor_joins_labels_by_request(warehouse_of_m: Path, folder: Path, tmp
     )  # fmt: skip
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["metrics"]["examples"] == ROWS
+    lost = monitored(warehouse_of_m, "--data", "nowhere")
+    assert (lost.exit_code, lost.stderr) == (1, "Error: There is no table or view nowhere.\n")
+    wrong = monitored(warehouse_of_m, "--data", "nowhere", "--fail-when", "drift.most > 1")
+    assert "Expected max, as in drift.max, or a slot, as in drift(user), got 'most'." in wrong.stderr
     bare = monitored(warehouse_of_m, "--data", f"parquet.`{tmp_path / 'log.parquet'}`", "--fail-when", "auc < 1")
     assert bare.exit_code == 1
     assert "Metrics need labels" in bare.stderr

@@ -16,7 +16,7 @@ from typing import Any
 from ...engines.spark_sql.cursor import Cursor
 from ...errors import StatementError, suggestion
 from ..metrics import metric_names
-from ..metrics.gate import DRIFT_MAX, GAINS, NULL_SHARE, OF_FIELD, OF_RAW, OF_SLOT, RAW, VALIDATION, Condition, Node
+from ..metrics.gate import DRIFT, DRIFT_MAX, GAINS, NULL_SHARE, OF_FIELD, OF_RAW, OF_SLOT, RAW, VALIDATION, Condition, Node
 from .base import Clause, always, of_type, same
 
 SIGNS = (("<", "="), (">", "="), ("<", ">"), ("!", "="), ("<",), (">",), ("=",))
@@ -116,6 +116,8 @@ def metric(cursor: Cursor, kind: str) -> Node:
         return raw(cursor, kind)
     if kind == "metric" and cursor.accept(*DRIFT_MAX.partition(".")):
         return Node("previous", DRIFT_MAX)
+    if kind == "metric" and cursor.accept(DRIFT, "."):
+        raise cursor.expected("max, as in drift.max, or a slot, as in drift(user)")
     validation = cursor.accept("validation", ".")
     of_rows = OF_SLOT if kind == "metric" else ()
     others = ("examples", *GAINS) if validation else (*OF_TRAINING, *OF_FIELD, *of_rows)
