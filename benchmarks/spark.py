@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks import Figure, Run, ratio, spread
 from benchmarks.process import TRAIN, connect, cores, figures_of, installed, num_cores
 
-TARGETS = {"the embedded engine with two workers, times Spark": ">= 0.7"}
+TARGETS = {"the embedded engine with two workers, times Spark": ">= 0.7", "the embedded engine, times Spark": ">= 0.9"}
 CONF = {"spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "2g"}
 ON_SPARK, TWO, PLAIN = "Spark, one shard and one worker", "the embedded engine with two workers", "the embedded engine"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cases import costly
+from tests.cases import slow
 from tests.docs.blocks import ROOT
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.sql.functions import FUNCTIONS as TABLE_FUNCTIONS
@@ -30,7 +30,7 @@ def lines(output: str) -> Iterator[tuple[str, list[float]]]:
             yield " ".join(NUMBER.sub("N", line).split()), numbers
 
 
-@costly
+@slow
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_shows_what_its_statements_answer(page: str) -> None:
     pytest.importorskip("xgboost")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import slow
 from tests.docs.blocks import ROOT, blocks
 from xpsql.platform.progress import SilentReporter
 
@@ -22,7 +22,7 @@ def test_the_pairs_of_the_page_are_found_as_it_shows(folder: Path) -> None:
     assert list(row.values())[1:] == pytest.approx([float(value) for value in shown.split()], abs=0.02)
 
 
-@costly
+@slow
 def test_what_the_page_for_newcomers_writes_runs(folder: Path) -> None:
     (statements,) = (block.text for block in blocks("docs/migrating.md") if block.language == "sql")
     with xpsql.connect(reporter=SilentReporter()) as session:
@@ -31,7 +31,7 @@ def test_what_the_page_for_newcomers_writes_runs(folder: Path) -> None:
             session.sql(f"EXPLAIN TRAIN MODEL x USING xftrl LABEL click CROSS ({cross}) AS SELECT * FROM log")
 
 
-@costly
+@slow
 def test_the_groups_of_the_page_are_found_as_it_shows(folder: Path) -> None:
     text = (ROOT / "docs" / "compact.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```\n((?:\w+: .*\n)+)```$", text, re.MULTILINE)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.cases import costly
+from tests.cases import slow
 from tests.docs.blocks import ROOT, blocks
 
 README = blocks("README.md")
@@ -24,7 +24,7 @@ def test_the_statements_and_the_python_of_the_readme_run(folder: Path, command: 
     assert "predicted_click" in names["table"].column_names
 
 
-@costly
+@slow
 def test_the_model_of_the_readme_has_learned(folder: Path, command: Callable[[str], str]) -> None:
     (sql,) = [block.text for block in README if block.language == "sql"]
     (folder / "first.sql").write_text(sql)

@@ -90,7 +90,7 @@ def test_edges_that_all_lack_an_end_are_an_error(session: xpsql.Session) -> None
     ("weight", "shown"), [(-0.5, "-0.5"), (float("nan"), "NULL or NaN"), (None, "NULL or NaN"), (3e9, "3e\\+09")]
 )
 def test_weights_of_edges_are_numbers_from_0(session: xpsql.Session, weight: float | None, shown: str) -> None:
-    with pytest.raises(DataError, match=f"WEIGHT w of an edge must be a number from 0 to 2\\^31; row 1 of .* has {shown}"):
+    with pytest.raises(DataError, match=f"WEIGHT w of an edge must be a number from 0 to 2\\^31; a row of .* has {shown}"):
         train(session, "pagerank", [(1, 2, 1.0), (2, 3, weight)])
 
 
