@@ -121,17 +121,16 @@ def compared(name: str, folder: Path) -> Iterator[Figure]:
     if ours:
         best = max(ours, key=lambda one: scores[one].gain)
         others = {f"{DEFAULT}'s defaults": DEFAULT, "the best by hand": best, **others}
-        most = gain(AUTO, best)
-        yield Figure(f"{name}, {AUTO}: gain over the best by hand, at most", most.gain + most.half, "", ">= 0")
     for what, other in others.items():
         found = gain(AUTO, other)
-        target = ">= 0" if other == DEFAULT else ""
-        yield figure(f"{name}, {AUTO}: gain over {what}", found.gain, found.half, other if other in PEERS else "", target)
+        yield figure(f"{name}, {AUTO}: gain over {what}", found.gain, found.half, other if other in PEERS else "")
+        if other not in PEERS:
+            yield Figure(f"{name}, {AUTO}: gain over {what}, at most", found.gain + found.half, "", ">= 0")
 
 
-def figure(what: str, value: float, half: float, peer: str = "", target: str = "") -> Figure:
+def figure(what: str, value: float, half: float, peer: str = "") -> Figure:
     """Return a figure with its interval of 95 %."""
-    return Figure(what, value, "", target, peer, value - half, value + half)
+    return Figure(what, value, "", "", peer, value - half, value + half)
 
 
 def on_logs(count: int, folder: Path, *made: object) -> list[dict[str, Any]]:
