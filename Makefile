@@ -46,15 +46,16 @@ wheel:  ## Build the wheels and the source distribution in dist/, check and try 
 release:  ## Check everything and build what a release has; publishes nothing.
 	scripts/release
 
-test: $(VENV)/.dev  ## Run every test but the slow ones, three files at a time.
-	$(BIN)/python $(PYTEST) -m 'not slow and not costly'
+test: $(VENV)/.dev  ## Run every test but the lengthy and slow ones, three files at a time.
+	$(BIN)/python $(PYTEST) -m 'not lengthy and not slow and not costly'
 
-test-slow: $(VENV)/.dev  ## Run the tests that start clusters and builds, kill processes or pin figures, compiled as for users.
+test-slow: $(VENV)/.dev  ## Run the lengthy tests, those of Spark behind Spark Connect, and the slow ones, compiled as for users.
+	$(BIN)/python $(PYTEST) -m 'lengthy and not slow and not costly'
+	XPSQL_TEST_REMOTE=local $(BIN)/python $(PYTEST) -m 'not slow and not costly'
 	XPSQL_TEST_FUSED=1 $(BIN)/python $(PYTEST) -m '(slow or twice) and not costly'
 
-test-rest: $(VENV)/.dev  ## Run what the other two leave: further cases that take seconds; and tests of Spark again, behind Spark Connect.
+test-rest: $(VENV)/.dev  ## Run what the other two leave: further cases that take seconds.
 	$(BIN)/python $(PYTEST) -m costly
-	XPSQL_TEST_REMOTE=local $(BIN)/python $(PYTEST) -m 'not slow and not costly'
 
 test-torch: $(VENV)/.torch  ## Run the tests with PyTorch, which others skip; PIP_EXTRA_INDEX_URL may name one of CPU builds.
 	$(BIN)/python -m pytest tests/algorithms/bridges tests/examples/test_networks.py tests/parameters tests/examples/test_dlrm.py

@@ -9,6 +9,8 @@ import pytest
 
 slow = pytest.mark.slow
 """Marks a test that `make test` leaves to `make test-slow`."""
+lengthy = pytest.mark.lengthy
+"""Marks a test that takes seconds: `make test` leaves it to `make test-slow`, which compiles it as `make test` does."""
 costly = pytest.mark.costly
 """Marks a test that takes seconds, of a kind of which `make test` runs another: it leaves this one to `make test-rest`."""
 costly_after_first = pytest.mark.costly_after_first

@@ -76,19 +76,29 @@ SLOW = [
 """Files that start clusters and builds, kill processes, or run long pages, which `make test` leaves to `make test-slow`."""
 
 LONGEST = [
+    "engines/test_connect",
     "algorithms/test_conformance",
+    "histories/test_stored_histories_in_models",
+    "operators/test_conformance",
+    "training/test_bad_input",
     "algorithms/test_spark",
+    "algorithms/test_golden",
     "simulation/test_simulation",
-    "training/test_train",
+    "engines/test_tables",
     "training/test_resume",
     "training/test_recovery",
-    "cli/test_process",
-    "training/test_delta",
     "sql/test_model_statements",
-    "training/test_auto_session",
-    "algorithms/test_owlqn",
-    "training/test_xnn",
-    "training/test_bad_input",
+    "engines/test_open_table_kills",
+    "parity/test_parity",
+    "algorithms/test_losses",
+    "docs/test_spark",
+    "algorithms/test_continue",
+    "udf/test_functions",
+    "training/test_train",
+    "training/test_delta",
+    "engines/test_spark",
+    "cli/test_process",
+    "test_imports",
 ]
 """Files that take longest, in this order, before all others: so all processes are busy to the end."""
 

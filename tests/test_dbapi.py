@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cases import lengthy
 from xpsql import dbapi
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def test_errors_are_the_tree_of_pep_249() -> None:
         assert issubclass(getattr(dbapi, f"{name}Error"), dbapi.DatabaseError)
 
 
+@lengthy
 def test_spark_gives_the_same_descriptions_rows_and_errors(spark: SparkSession, tmp_path: Path) -> None:
     with dbapi.connect(tmp_path, engine=spark) as connection:
         test_a_query_has_a_description_and_rows(connection)

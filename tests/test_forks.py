@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import costly
+from tests.cases import costly, lengthy
 
 SECONDS = 120
 PARENT = """
@@ -67,6 +67,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("warehouse")
 
 
+@lengthy
 def test_a_session_of_the_parent_is_refused_at_each_door(warehouse: Path) -> None:
     said = run(
         """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import lengthy
 from tests.rooms import ARROWS, EXCEPTIONS, FLOOR, MODULES, PAGE, ROOMS, ROOT, drawn, may_import, room_of
 
 MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION, MOST_EXCEPTIONS = 25, 350, 60, 10
@@ -72,6 +73,7 @@ def long_functions(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(ROOT)}: {function.name} has {count} lines"
 
 
+@lengthy
 def test_the_page_shows_the_rooms_as_they_are() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert drawn(page) == page, "run python -m tests.rooms"

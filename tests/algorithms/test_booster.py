@@ -13,7 +13,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.inputs import LAYOUT, NUM_ROWS, random_inputs
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import log, session, write
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm
@@ -41,6 +41,7 @@ def trial() -> AlgorithmTrial:
     return AlgorithmTrial(part, part.options(hidden=(5,), booster=(8, 4), hint=0.5))
 
 
+@lengthy
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
 def test_a_network_with_a_booster_conforms(trial: AlgorithmTrial, check: Callable[[AlgorithmTrial], None]) -> None:
     check(trial)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import pytest
 
 from tests.algorithms.uses import NETWORK
+from tests.cases import lengthy
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
 from xpsql.algorithms.blocks.events import EVENTS, EventSlots
@@ -75,6 +76,7 @@ def trial(request: pytest.FixtureRequest) -> AlgorithmTrial:
     return AlgorithmTrial(PARTS[request.param], options, layout)
 
 
+@lengthy
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
 def test_an_algorithm_conforms(trial: AlgorithmTrial, check: Callable[[AlgorithmTrial], None]) -> None:
     check(trial)
@@ -125,6 +127,7 @@ def bound_to_cpus(rows: Any, inputs: Inputs) -> jax.Array:
     return found[:, None] + linear_scores(rows["weights"], inputs)
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("changes", "check"),
     [

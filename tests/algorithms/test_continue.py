@@ -9,7 +9,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import USES, Use, rows
-from tests.cases import quick
+from tests.cases import lengthy, quick
 from tests.training.log import log, write
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.training.recipe import algorithm_of
@@ -38,6 +38,7 @@ def predictions(session: xpsql.Session, model: str, use: Use, path: Path) -> np.
     return np.array(column.to_pylist())
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", quick((name for name in USES if name not in {*WARM, *GROWS, *APART}), QUICK))
 def test_a_version_that_continues_equals_one_training(session: xpsql.Session, days: Path, algorithm: str) -> None:
     use, settings = USES[algorithm], "passes = 1, base_rate = 0.3" if algorithm in BEGINS else "passes = 1"

@@ -15,6 +15,7 @@ import pytest
 
 import xpsql
 from benchmarks.published import criteo, flights
+from tests.cases import lengthy
 from xpsql.algorithms import ALGORITHMS
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.registry import EDGES
@@ -140,6 +141,7 @@ def test_one_pass_over_flights_gives_the_pinned_metrics(flights_log: Path, tmp_p
     assert learned(flights_log, tmp_path, algorithm) == pytest.approx(FLIGHTS[algorithm], abs=off)
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", OTHERS)
 def test_one_pass_over_flights_and_routes_gives_the_pinned_metrics(
     logs: dict[str, str], tmp_path: Path, algorithm: str

@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import mean_pinball_loss, mean_poisson_deviance
 
 import xpsql
-from tests.cases import costly_after_first, quick
+from tests.cases import costly_after_first, lengthy, quick
 from tests.training.log import log, write
 from xpsql.algorithms.losses import LOSSES, LossOptions, loss_of
 
@@ -103,6 +103,7 @@ SCALES = [1e-6, 1e6]
 QUICK_SQUARED = [(name, SCALES[number % 2]) for number, name in enumerate(SQUARED)]
 
 
+@lengthy
 @pytest.mark.parametrize(("algorithm", "scale"), quick(itertools.product(SQUARED, SCALES), QUICK_SQUARED))
 def test_squared_learns_numbers_of_any_size_and_place(
     session: xpsql.Session, tmp_path: Path, algorithm: str, scale: float
@@ -132,6 +133,7 @@ QUICK = [(name, POISSON if number % 2 else QUANTILE) for number, name in enumera
 """Each algorithm with one of the losses, each loss with half of the algorithms."""
 
 
+@lengthy
 @pytest.mark.parametrize(("algorithm", "loss"), quick(itertools.product(NUMERIC, LOSSES_OF_NUMBERS), QUICK))
 def test_counts_and_quantiles_are_learned_by_every_algorithm_that_takes_numbers(
     session: xpsql.Session, tmp_path: Path, algorithm: str, loss: str
@@ -172,6 +174,7 @@ def test_metrics_of_counts_and_quantiles_are_those_of_scikit_learn(session: xpsq
             assert found["coverage"] == pytest.approx((labels <= predictions).mean())
 
 
+@lengthy
 @pytest.mark.parametrize("mean", [1e-3, 1e4])
 @pytest.mark.parametrize("algorithm", ["xftrl", "fm", "xnn"])
 def test_counts_of_any_size_are_learned(session: xpsql.Session, tmp_path: Path, algorithm: str, mean: float) -> None:

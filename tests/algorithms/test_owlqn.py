@@ -15,7 +15,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, PoissonRegressor, Qu
 from sklearn.metrics import mean_pinball_loss
 
 import xpsql
-from tests.cases import costly, quick, slow
+from tests.cases import costly, lengthy, quick, slow
 from tests.sparks import needs_spark_4
 from tests.training.log import write
 from xpsql.algorithms.linear.quasi_newton import minimise, pseudo_gradient
@@ -64,6 +64,7 @@ def objective(log: Log, weights: Doubles, intercept: float, l1: float, l2: float
     return float(loss.sum() + l1 * np.abs(weights).sum() + l2 / 2 * (weights @ weights))
 
 
+@lengthy
 def test_with_an_l2_penalty_it_finds_the_weights_of_scikit_learn(session: xpsql.Session, log: Log) -> None:
     weights, intercept = learned(session, log, "owlqn (l2 = 2, tolerance = 1e-9)")
     peer = LogisticRegression(C=1 / 2, tol=1e-9, max_iter=1000).fit(log.matrix, log.clicks)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import quick
+from tests.cases import lengthy, quick
 
 ROWS = 400
 
@@ -28,6 +28,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: f"parquet.`{folder / name}.parquet`" for name in columns}
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", quick(["xftrl", "logistic_regression", "fm", "ffm", "owlqn"], ["fm", "owlqn"]))
 def test_an_array_is_pooled_as_a_map_of_its_shares_is_summed(
     session: xpsql.Session, logs: dict[str, str], algorithm: str

@@ -13,7 +13,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.algorithms.layers.dense_layers import Layer
 from xpsql.algorithms.layers.parallel import Parallel
 from xpsql.algorithms.layers.running import follow, learning
@@ -66,6 +66,7 @@ def test_where_nothing_is_learned_nothing_follows() -> None:
     follow({}, lambda mask: pytest.fail("It was asked for statistics."))
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     "using",

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.algorithms.uses import USES, rows
-from tests.cases import quick
+from tests.cases import lengthy, quick
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 
@@ -27,6 +27,7 @@ def learned(warehouse: Path) -> tuple[Any, Any, list[float]]:
         return *rows(session, "m"), [value for value in metrics.values() if value is not None]
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", quick(USES, QUICK))
 def test_it_learns_the_rows_of_the_embedded_engine(spark: SparkSession, tmp_path: Path, algorithm: str) -> None:
     statement = USES[algorithm].train("m", algorithm, write(log(ROWS), tmp_path / "log.parquet", ROWS))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.training.log import write
 from tests.training.processes import ProcessTasks
 from xpsql.algorithms.base import Layout
@@ -66,6 +66,7 @@ def test_what_is_left_of_a_users_kind_is_found(session: xpsql.Session, model: st
     assert recall(session, model) > 0.75  # 14 items of the kind are left; of all, they are an eighth
 
 
+@lengthy
 def test_a_beam_of_all_leaves_ranks_as_all_scores_do(session: xpsql.Session) -> None:
     asked = f"(SELECT * FROM {LAST} LIMIT 9)"
     some = f"(SELECT * FROM {CATALOGUE} WHERE item % 7 > 0)"

@@ -17,6 +17,7 @@ from benchmarks.scale.machine import on_cores, stretched
 from benchmarks.scale.model import Simulation, simulated
 from benchmarks.scale.setting import Latency, Load, Setting, changed, drained, fifo
 from tests.benchmarks.message_by_message import ends
+from tests.cases import lengthy
 from xpsql.platform.training.planning.forecast import RATES, UnitCosts, shard_seconds, worker_seconds
 
 PROOFS = (
@@ -49,6 +50,7 @@ def test_benchmarks_stay_small_and_the_simulator_is_a_room_of_its_own() -> None:
     assert {path.name: count for path, count in lines.items() if ROOM in path.parents and count > MOST_FILE_LINES} == {}
 
 
+@lengthy
 @pytest.mark.parametrize("busy", [0.3, 0.6, 0.9])
 def test_a_single_server_waits_as_the_formula_of_m_d_1_says(busy: float) -> None:
     arrivals = np.cumsum(np.random.default_rng(1).exponential(1 / busy, 400_000))

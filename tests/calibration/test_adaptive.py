@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.training.metrics.residuals import BINS, SHIFT, ResidualTally, end_of, sparse
 from xpsql.platform.training.profiles.adaptive import Known, adapted, unshifted
@@ -79,6 +80,7 @@ def test_each_side_of_a_quantile_adapts_by_itself() -> None:
     assert np.abs(low).max() < 0.01
 
 
+@lengthy
 def test_continue_keeps_the_share_through_days_that_get_harder(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import slow_elsewhere
+from tests.cases import lengthy, slow_elsewhere
 from tests.serving.conftest import Client, failing
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import StatementError
@@ -121,6 +121,7 @@ def test_a_small_version_keeps_its_intervals(numbers: xpsql.Session, folder: Pat
     assert covered(numbers, folder, "number", 0.9, "s")[1] == width
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("use", "call", "message"),
     [

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.serving.conftest import Client, failing
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.http import Service
@@ -81,6 +82,7 @@ def test_the_lower_bound_of_one_and_the_upper_of_another_are_conformalized_quant
     assert abs(inside[odd].mean() - inside[~odd].mean()) < 0.06
 
 
+@lengthy
 def test_a_service_and_an_export_answer_the_bounds_of_predict(quantiles: xpsql.Session, new: str, tmp_path: Path) -> None:
     found = bounds(quantiles, "high", new)
     names = ["predicted_number", "predicted_number_low", "predicted_number_high"]

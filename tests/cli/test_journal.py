@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.cases import lengthy
 from xpsql.platform.cli import journal as journals
 from xpsql.platform.cli.journal import Journal, repeatable
 from xpsql.platform.errors import StatementError, XpsqlError
@@ -51,6 +52,7 @@ def another(session: Session) -> Session:
     return session
 
 
+@lengthy
 @pytest.mark.parametrize("until", [0, 2, 4, 5])
 @pytest.mark.parametrize("finish", [True, False])
 def test_a_run_that_died_goes_on_as_if_nothing_had_happened(session: Session, tmp_path: Path, until: int, finish: bool) -> None:

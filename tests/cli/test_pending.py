@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.engines.spark.room import UNBOUNDED, ToldRoom
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -74,6 +74,7 @@ for script in {scripts!r}:
     return runs
 
 
+@lengthy
 def test_what_a_script_alone_shows_to_be_wrong_is_refused_at_its_place_before_spark_starts(run: Run, java: Path) -> None:
     for command in ("run", "sql"):
         said = run([QUERY + statement for statement in REFUSED], "--master", "local[2]", command=command).splitlines()

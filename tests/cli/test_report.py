@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
+from tests.cases import lengthy
 from tests.training.log import log, write
 from xpsql.platform.cli import main
 from xpsql.platform.cli.charts import auc_interval, interval, merged, ticks
@@ -44,6 +45,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "m.html"
 
 
+@lengthy
 def test_a_report_is_one_small_page_that_loads_nothing(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert len(text) < 200_000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.cases import lengthy
+
 PROGRAM = """
 import sys
 from xpsql.platform.cli.startup import skip_pandas
@@ -30,9 +32,11 @@ import filelock
 """
 
 
+@lengthy
 def test_jax_looks_for_no_packages_that_a_training_does_not_need() -> None:
     subprocess.run([sys.executable, "-c", JAX], check=True, timeout=120)
 
 
+@lengthy
 def test_pandas_is_not_imported_until_it_is_asked_for() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)

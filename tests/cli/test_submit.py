@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from tests.cases import slow
+from tests.cases import lengthy, slow
 from xpsql.platform.cli import packing, submit
 from xpsql.platform.cli.commands import main
 from xpsql.platform.cli.journal import VARIABLE
@@ -63,6 +63,7 @@ def test_ctrl_z_stops_a_submission_until_it_goes_on() -> None:
         assert process.stdout.read() == "Ended in order.\n"
 
 
+@lengthy
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("to_group", [False, True])  # by kill, or by the terminal
 @pytest.mark.parametrize("driver", [HEARING, DEAF])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.cases import lengthy
 from tests.decisions.golden import CLIP, REQUESTS, TAU, log
 from xpsql.platform.training.policies.estimators import ESTIMATORS, Decided, effective_rows, estimates
 
@@ -61,6 +62,7 @@ def test_effective_rows_count_equal_weights_once() -> None:
     assert effective_rows(np.zeros(3)) == 0
 
 
+@lengthy
 def test_intervals_of_95_percent_cover_the_truth_in_19_of_20_logs() -> None:
     """A made bandit, where every action's reward is known."""
     random = np.random.default_rng(5)

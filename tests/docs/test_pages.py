@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import slow
+from tests.cases import lengthy, slow
 from tests.docs.blocks import ROOT, blocks
 from xpsql.platform.progress import SilentReporter
 
 
+@lengthy
 def test_the_pairs_of_the_page_are_found_as_it_shows(folder: Path) -> None:
     (statements,) = (block.text for block in blocks("docs/algorithms.md") if block.language == "sql")
     text = (ROOT / "docs" / "algorithms.md").read_text(encoding="utf-8")

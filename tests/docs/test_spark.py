@@ -8,11 +8,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.cases import lengthy
 from tests.docs.blocks import ROOT, blocks, options_of
 
 SPARK = blocks("docs/spark.md")
 
 
+@lengthy
 def test_the_python_of_the_page_runs_on_a_session(spark: SparkSession, folder: Path) -> None:
     (python,) = [block.text for block in SPARK if block.language == "python"]
     clicks = spark.sql("SELECT id % 7 AS user, id % 3 AS ad, CAST(id % 2 = 0 AS INT) AS click FROM range(2000)")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import xpsql
-from tests.cases import costly, quick
+from tests.cases import costly, lengthy, quick
 from xpsql.platform.errors import ModelError, XpsqlError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.served import Served
@@ -200,6 +200,7 @@ def test_every_reader_of_a_damaged_file_names_it_or_answers_as_before(
     assert crossed(session, trained, tmp_path, model, tried_first) == []
 
 
+@lengthy
 def test_files_that_stay_open_are_verified_where_they_are_mapped_too(
     session: xpsql.Session, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

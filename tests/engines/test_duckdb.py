@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cases import lengthy
 from tests.engines.rows import rows
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.duckdb.results import simplified
@@ -57,6 +58,7 @@ def test_integers_of_128_bits_are_bigint_wherever_they_stand() -> None:
     assert table.schema.types == [pa.int64(), pa.list_(pa.int64()), fields, pa.decimal128(38, 0)]
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("item", "name"),
     [

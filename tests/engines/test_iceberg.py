@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.engines.lake import TYPES, catalog, some
 from tests.engines.rows import rows
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -42,6 +43,7 @@ def same(engine: DuckDBEngine, table: Any, relation: str = "lake.sales.log") -> 
     assert sorted(found.to_pylist(), key=key) == sorted(expected.cast(found.schema).to_pylist(), key=key)
 
 
+@lengthy
 def test_files_are_read_in_place_and_in_the_order_in_which_they_were_written(engine: DuckDBEngine, log: Any) -> None:
     same(engine, log)
     assert rows(engine, "SELECT x FROM lake.sales.log") == [(1,), (2,), (3,), (4,), (5,)]
@@ -202,6 +204,7 @@ def test_without_the_package_an_error_names_the_extra(engine: DuckDBEngine, monk
         engine.execute("SELECT * FROM lake.sales.log")
 
 
+@lengthy
 def test_statements_make_and_fill_tables(engine: DuckDBEngine, lake: Any) -> None:
     engine.execute(
         "CREATE TABLE lake.sales.t USING iceberg PARTITIONED BY (day) AS SELECT CAST(id AS SMALLINT) AS s, id AS x, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
+from tests.cases import lengthy
 from xpsql.platform.engines.duckdb.connection import connect, cursor
 from xpsql.platform.engines.duckdb.translation.aggregates import AGGREGATES
 from xpsql.platform.engines.duckdb.translation.macros import MACROS, make_macros
@@ -26,6 +27,7 @@ def test_a_query_makes_what_it_calls_and_what_that_calls_once_for_all_connection
     assert "spark_string" not in macros(connection)  # it is not made a second time
 
 
+@lengthy
 def test_every_macro_can_be_made_after_those_that_it_calls() -> None:
     for name in MACROS:
         connection = duckdb.connect()

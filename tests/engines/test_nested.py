@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.engines.base import Engine, Staged
 from xpsql.platform.engines.nested import NestedScan
 from xpsql.platform.engines.repeats import expanded, has_runs
@@ -65,6 +65,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"parquet.`{path}`"
 
 
+@lengthy
 def test_rows_are_those_of_the_query(engine: Engine, log: str) -> None:
     for what, text in QUERIES.items():
         query = text.format(log)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.engines.rows import rows
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -71,6 +72,7 @@ def test_files_of_a_store_are_read_as_local_ones(engine: DuckDBEngine, bucket: P
         engine.execute("SELECT * FROM parquet.`s3://mine/nowhere`")
 
 
+@lengthy
 def test_a_model_learns_from_a_store_and_is_exported_to_it(bucket: Path, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "w") as session:
         session.sql(f"INSERT OVERWRITE DIRECTORY 's3://mine/train' {LOG}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import lengthy
 from tests.engines.lake import catalog
 from tests.engines.rows import rows
 from tests.forkserver import CONTEXT
@@ -68,6 +69,7 @@ def values(engine: DuckDBEngine, table: str) -> list[int]:
     return sorted(x for (x,) in rows(engine, f"SELECT x FROM {table}"))
 
 
+@lengthy
 @pytest.mark.parametrize("words", ["INTO", "OVERWRITE"])
 def test_a_kill_between_data_files_and_commit_leaves_the_rows_and_the_next_insert_works(
     table: str, tmp_path: Path, words: str

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import slow
+from tests.cases import lengthy, slow
 from tests.engines.rows import rows
 from tests.warehouse.kill import killed
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -59,6 +59,7 @@ def test_a_kill_at_any_moment_leaves_the_old_rows_or_the_new_ones(engine: DuckDB
     assert [path.name for path in (warehouse / "tables" / ".drafts").iterdir() if path.is_dir()] == []
 
 
+@lengthy
 def test_rows_of_two_processes_that_insert_at_once_are_all_there(engine: DuckDBEngine, warehouse: Path) -> None:
     engine.execute("CREATE TABLE t (process BIGINT, i BIGINT)")
     command = [sys.executable, "-c", INSERTS, str(warehouse)]

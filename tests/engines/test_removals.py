@@ -15,7 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.engines.rows import rows
 from tests.warehouse.kill import killed
 from xpsql.platform.engines.base import Engine
@@ -73,6 +73,7 @@ def test_rows_whose_condition_is_true_go_and_their_number_is_told(
     other.close()
 
 
+@lengthy
 def test_spark_removes_the_same_rows_of_a_table_as_its_where_selects(spark: SparkSession, warehouse: Path) -> None:
     engine = SparkEngine(spark, warehouse, owned=False)
     daily(engine)
@@ -122,6 +123,7 @@ def test_partitions_are_dropped(opened: Callable[[], Engine], warehouse: Path) -
     assert left(engine) == [1, 2, 3]
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

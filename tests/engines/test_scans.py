@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -132,6 +132,7 @@ ROW_WISE = [
 ]
 
 
+@lengthy
 @pytest.mark.parametrize("query", ROW_WISE)
 def test_pieces_are_equal_to_the_whole_query(engine: DuckDBEngine, table: str, query: str) -> None:
     engine.execute("CREATE TEMPORARY VIEW doubled AS SELECT n * 2 AS twice, s, d FROM t WHERE n IS NOT NULL")

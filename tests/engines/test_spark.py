@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.sparks import LIMITS_GROUPS, SPARK_3, needs_spark_4_1
 from xpsql.platform.engines.base import Scan, Staged
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -59,6 +59,7 @@ def scanned(scan: Scan) -> pa.Table:
     return pa.concat_tables(pieces).select(list(scan.columns.values())).rename_columns(list(scan.columns))
 
 
+@lengthy
 @pytest.mark.parametrize(
     "query",
     [
@@ -115,6 +116,7 @@ def test_simple_filters_of_the_reader_keep_the_rows_that_spark_keeps(engine: Spa
 NEW_YORK = "America/New_York"
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("zone", "condition"),
     [
@@ -159,6 +161,7 @@ def test_times_that_a_zone_has_twice_or_not_at_all_are_left_to_spark(
     assert "its WHERE" in scan.reason
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
@@ -295,6 +298,7 @@ def test_a_stream_has_the_rows_of_all_partitions_in_order(engine: SparkEngine) -
     assert reader.read_all().column(1).to_pylist() == list(range(30_000))
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("statement", "message", "position"),
     [

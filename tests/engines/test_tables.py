@@ -19,7 +19,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -445,6 +445,7 @@ def test_frames_are_not_written_behind_the_back_of_the_warehouse(warehouse: Path
     engine.close()
 
 
+@lengthy
 def test_sessions_of_one_application_see_what_each_other_writes(warehouse: Path, spark: SparkSession) -> None:
     one, other = (SparkEngine(session, warehouse, owned=False) for session in (spark, spark.newSession()))
     one.execute("CREATE TABLE t AS SELECT 1 AS a")

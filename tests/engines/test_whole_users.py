@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.engines import staging
 from xpsql.platform.engines.parquet_scan import staged_scan
 from xpsql.platform.progress import SilentReporter
@@ -42,6 +43,7 @@ def test_a_user_longer_than_any_row_group_is_one_split_that_is_read_as_one_table
     assert [path.name for path in tmp_path.glob("*.parquet")] == [Path(found.files[0]).name]
 
 
+@lengthy
 def test_a_training_of_users_events_cuts_no_user_between_splits_nor_between_learning_and_validation(tmp_path: Path) -> None:
     users, each = 130, 1_000
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.serving.conftest import Client, failing
 from xpsql.platform.errors import ModelError, StatementError, XpsqlError
 from xpsql.platform.feature_tables.kept_features import StoredFeatures
@@ -184,6 +184,7 @@ xpsql.connect(sys.argv[1]).sql(sys.argv[2])
 ANEW = "CREATE OR REPLACE FEATURES users KEY k AS SELECT 'x' AS k, 1 AS v"
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("statement", ["REFRESH FEATURES users", ANEW])
 def test_whoever_is_killed_before_the_commit_leaves_the_version_before(session: xpsql.Session, statement: str) -> None:

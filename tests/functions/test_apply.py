@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import embedded, log, write
 
 HALVE = """
@@ -44,6 +44,7 @@ def alter(session: xpsql.Session, written: str) -> dict[str, Any]:
     return dict(row)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     ("written", "formula"),

@@ -9,13 +9,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import quick
+from tests.cases import lengthy, quick
 from xpsql.platform.progress import SilentReporter
 
 from .learned import edges_table, weights
 from .test_statements import random_edges
 
 
+@lengthy
 @pytest.mark.parametrize("using", quick(["pagerank", "components", "kcore", "triangles"], ["pagerank", "triangles"]))
 def test_workers_on_spark_give_the_bits_of_one_process(tmp_path: Path, spark: SparkSession, using: str) -> None:
     path, found = tmp_path / "edges.parquet", []

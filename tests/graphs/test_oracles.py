@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.progress import SilentReporter
 
 from .learned import Edge, train, values
@@ -56,6 +56,7 @@ def ranks(edges: list[Edge], damping: float = 0.85, restart: list[int] | None = 
     return dict(zip(vertices, solved, strict=True))
 
 
+@lengthy
 @SHARED
 @given(MULTIGRAPHS)
 def test_pagerank_solves_its_equation_on_multigraphs_with_loops_and_sinks(session: xpsql.Session, edges: list[Edge]) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from xpsql.platform.errors import DataError, StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
 
@@ -49,6 +49,7 @@ def random_edges(count: int, vertices: int, weighted: bool = False) -> list[Edge
     return [(*pair, float(w)) if weighted else tuple(pair) for pair, w in zip(ends, random.random(count), strict=True)]
 
 
+@lengthy
 @pytest.mark.parametrize("using", PROGRAMS)
 def test_values_are_equal_to_the_bit_for_any_number_of_workers_and_order_of_edges(
     session: xpsql.Session, using: str, tmp_path: Path

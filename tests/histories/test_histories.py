@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow
+from tests.cases import costly, costly_after_first, lengthy, slow
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.histories.event_image import opened
 from xpsql.platform.histories.image import HistoryImage, keys_of
@@ -122,6 +122,7 @@ def check(session: xpsql.Session, events: Sequence[Event], within: int | None) -
         assert list(zip(row["i"], row["s"], strict=True)) == defined(events, row["who"], row["at"], within)
 
 
+@lengthy
 @costly_after_first
 def test_a_history_of_a_stream_has_each_event_once_whatever_is_killed(tmp_path: Path, engine: str | SparkSession) -> None:
     draw = random.Random(3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.histories.test_stored_histories_in_models import ARRAYS, QUERY, USING, made_session, predicted, weights
 from tests.training.test_resume import reported_at_once
 from xpsql.platform.progress import SilentReporter
@@ -36,6 +36,7 @@ class Refreshing(SilentReporter):
                 other.sql(MORE)
 
 
+@lengthy
 def test_a_training_reads_the_version_that_it_began_with_however_often_the_history_is_refreshed(session: xpsql.Session) -> None:
     train = f"TRAIN MODEL m {USING} LABEL click {ONE}, batch_size = 8) AS {QUERY}"
     session.sql(train)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.errors import OptionError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.http import Service
@@ -111,6 +111,7 @@ def test_a_search_that_cannot_be_is_refused_at_its_place(tmp_path: Path, options
         assert error.value.position is not None
 
 
+@lengthy
 @pytest.mark.parametrize(("search", "most"), [("none", 1000), ("product", 80), ("category', by = 'item", 80)])
 def test_features_of_events_that_were_not_chosen_get_no_rows(tmp_path: Path, search: str, most: int) -> None:
     limits = "" if search == "none" else ", top = 2, recent = 2"

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first, quick
+from tests.cases import costly, costly_after_first, lengthy, quick
 from tests.training.test_resume import interrupted, reported_at_once  # noqa: F401  a fixture
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -94,6 +94,7 @@ def metrics(session: xpsql.Session, model: str, query: str) -> dict[str, Any]:
     return dict(row)
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", quick(["din", "dien"], ["din"]))
 def test_a_stored_history_is_learned_and_scored_bit_by_bit_as_its_arrays_are(
     tmp_path: Path, engine: str | SparkSession, algorithm: str

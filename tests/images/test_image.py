@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.errors import ModelError
 from xpsql.platform.images import build_process, overlay
 from xpsql.platform.images.build_process import weights_apart
@@ -175,6 +175,7 @@ def test_a_process_of_its_own_gives_the_same(session: xpsql.Session, version: Ve
     assert late.bases == tuple(bases), "this process does it"
 
 
+@lengthy
 @pytest.mark.parametrize("damage", ["cut", "emptied", "header", "columns", "primes"])
 def test_an_image_that_is_damaged_is_made_again_and_reported(version: Version, damage: str) -> None:
     reported: list[str] = []

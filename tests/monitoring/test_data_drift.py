@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.notes import Notes
 from tests.training.test_resume import interrupted, reported_at_once  # noqa: F401  a fixture
 from xpsql.platform.cli import main
@@ -169,6 +169,7 @@ def test_the_gate_compares_with_the_version_of_the_same_weekday(folder: Path, tm
             session.sql(f"CONTINUE MODEL m AS SELECT * FROM parquet.`{folder / 'units.parquet'}`")
 
 
+@lengthy
 def test_a_training_that_was_interrupted_ends_with_the_same_profile(folder: Path, tmp_path: Path) -> None:
     statement = TRAINED.format("xftrl", "WITH (checkpoint_seconds = 0.001, workers = 1)", folder / "same.parquet")
     interrupted(tmp_path / "cut", statement)

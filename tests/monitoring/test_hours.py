@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from scipy.stats import poisson as law
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.cli import main
 from xpsql.platform.errors import StatementError
 from xpsql.platform.monitoring.hours import Hourly, poisson, twice_outside
@@ -102,6 +103,7 @@ def monitored(folder: Path, *arguments: str) -> Any:
     return CliRunner().invoke(main, [*given, *arguments])
 
 
+@lengthy
 def test_monitor_shows_hours_and_alarms_after_two(warehouse: Path) -> None:
     labels = ("--labels", f"SELECT * FROM parquet.`{warehouse}/clicks.parquet`")
     calm = monitored(warehouse, *labels, "--format", "json")

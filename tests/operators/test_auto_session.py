@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cases import slow
+from tests.cases import lengthy, slow
 from tests.operators.examples import make
 from tests.operators.numpy_operators import AutoSession, Row
 from xpsql.platform.errors import OptionError
@@ -31,6 +31,7 @@ def offered(operator: Operator, session: np.ndarray, base_rate: float) -> np.nda
     return np.asarray(jax.jit(operator.offer)(rows, context(session.shape[1])._replace(base_rate=jnp.float32(base_rate))))
 
 
+@lengthy
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(
     shows=st.lists(st.floats(0, 1e6), min_size=3, max_size=3),

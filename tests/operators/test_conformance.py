@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from tests.cases import lengthy
 from tests.operators.examples import EXAMPLES, PARTS, make
 from xpsql.platform.operators import OPERATORS
 from xpsql.platform.operators.base import Column, Context, Operator, Rows, TableSpec
@@ -22,6 +23,7 @@ def trial(request: pytest.FixtureRequest) -> OperatorTrial:
     return OperatorTrial(PARTS[request.param], EXAMPLES.get(request.param))
 
 
+@lengthy
 @pytest.mark.parametrize("check", OPERATOR_CHECKS, ids=lambda check: check.__name__)
 def test_an_operator_conforms(trial: OperatorTrial, check: Callable[[OperatorTrial], None]) -> None:
     check(trial)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
+from tests.cases import lengthy
 from tests.operators.examples import make
 from xpsql.platform.operators.base import push
 from xpsql.platform.operators.chains import chain
@@ -79,6 +80,7 @@ def assert_equals_optax(name: str, gradients: Gradients, present: NDArray[np.boo
 drawn_gradients = arrays(np.float32, (STEPS, ROWS, DIM), elements=st.floats(-4, 4, width=32, allow_subnormal=False))
 
 
+@lengthy
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(gradients=drawn_gradients, present=arrays(np.bool_, (STEPS, ROWS)))
@@ -88,6 +90,7 @@ def test_a_key_seen_in_some_batches_equals_optax_on_its_gradients_alone(
     assert_equals_optax(name, gradients, present)
 
 
+@lengthy
 @pytest.mark.parametrize("name", ALL)
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(gradients=drawn_gradients)

@@ -10,7 +10,7 @@ import pytest
 
 import xpsql
 import xpsql.ps
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.parameters.conftest import Killable
 from tests.parameters.test_local import table
 from xpsql.platform.parameters.hosted import HostedServer
@@ -90,6 +90,7 @@ UPDATES = [
 ]
 
 
+@lengthy
 @pytest.mark.parametrize(("update", "options"), UPDATES)
 def test_an_update_changes_rows_as_numpy_does_on_any_number_of_shards(
     tmp_path: Path, update: str, options: dict[str, Any]

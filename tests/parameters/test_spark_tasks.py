@@ -11,6 +11,7 @@ import pytest
 
 import xpsql
 import xpsql.ps
+from tests.cases import lengthy
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,6 +22,7 @@ pytest.importorskip("pyspark")
 TABLES = {"item": xpsql.ps.Table(2, "sgd (learning_rate = 1.0)", init=0)}
 
 
+@lengthy
 def test_tasks_of_spark_push_to_shards_that_are_tasks_of_spark(spark: SparkSession, warehouse: Path) -> None:
     with xpsql.ps.on_spark(spark, warehouse, "s", TABLES, shards=2, checkpoint_seconds=None) as ps:
         contact = ps.contact

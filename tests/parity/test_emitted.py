@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.cases import lengthy
 from tests.parity.emitted import LIST, UNSEEN, Emission, Runs, answered, emissions, in_text
 
 NAMED: dict[str, str] = json.loads(LIST.read_text(encoding="utf-8"))
@@ -16,6 +17,7 @@ def test_every_cast_parser_and_option_in_the_code_has_its_case() -> None:
     assert len(NAMED) > 300
 
 
+@lengthy
 def test_each_case_reaches_what_it_is_named_for(tmp_path: Path) -> None:
     of_case: dict[str, list[Emission]] = {}
     for one in emissions():

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.cases import lengthy
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
 from xpsql.platform.input.streams.decoding import Decoder, schema_of
 from xpsql.platform.serving.casts import cast_to
@@ -24,6 +25,7 @@ def streamed(texts: list[str], schema: str) -> list[dict[str, Any]]:
     return decoder.objects(values, np.arange(len(texts)), decoder.schema.names).rows.to_pylist()
 
 
+@lengthy
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_number_in_a_column_of_texts_is_written_as_cast_writes_it_at_every_door(tmp_path: Path, number: str) -> None:
     text, expected = f'{{"v": {number}}}', [{"v": NUMBERS[number]}]

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tests.cases import lengthy
 from tests.parity.table import SYNTAX, TABLE, called, canonical, expressions, query, sample
 from xpsql.platform.engines.duckdb.connection import connect
 from xpsql.platform.engines.duckdb.results import simplified
@@ -45,6 +46,7 @@ def run(connection: duckdb.DuckDBPyConnection, text: str) -> pa.Table:
     return connection.sql(simplified(connection, sql)).to_arrow_table()
 
 
+@lengthy
 @pytest.mark.parametrize("row", ANSWERS, ids=expression)
 def test_values_and_types_are_those_of_spark(connection: duckdb.DuckDBPyConnection, row: Row) -> None:
     answer = run(connection, query(row["expression"]))

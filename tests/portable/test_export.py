@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.algorithms.traits import Traits
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.images.layout import LOAD, PLACES, RowColumn, RowsLayout, opened, placed, write_rows
@@ -73,6 +73,7 @@ def test_keys_that_are_no_hashes_fail_the_export_rather_than_lose_one() -> None:
         place_two_choice(clash, *primes)
 
 
+@lengthy
 def test_a_file_of_rows_says_what_it_is(session: xpsql.Session, tmp_path: Path) -> None:
     session.sql(f"EXPORT MODEL ctr TO '{tmp_path}/half' FORMAT serving WITH (fp16 = true)")
     model = json.loads((tmp_path / "half" / "model.json").read_text())

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow
+from tests.cases import costly, costly_after_first, lengthy, slow
 from tests.notes import Notes
 from tests.training.log import log, write
 from xpsql.platform.errors import ModelError, StatementError, TrainingError
@@ -69,6 +69,7 @@ def test_a_version_that_goes_on_comes_out_again_from_its_parent(embedded: xpsql.
         embedded.sql("REPRODUCE MODEL m VERSION 2")
 
 
+@lengthy
 def test_from_the_beginning_ancestors_are_made_again_too(embedded: xpsql.Session, path: Path, tmp_path: Path) -> None:
     later = write(log(2000), tmp_path / "later.parquet")
     embedded.sql(TRAINED.format("xnn", "CALIBRATE", path))

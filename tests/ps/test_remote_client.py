@@ -17,7 +17,7 @@ import optax
 import pytest
 from numpy.typing import NDArray
 
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.ps.serving import HOST, SECRET, tcp
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
@@ -109,6 +109,7 @@ def rows(shards: list[Shard]) -> dict[tuple[str, int], dict[str, bytes]]:
     return found
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(("num_shards", "unix"), [(1, True), (1, False), (2, True), (3, False), (5, True)])
 def test_remote_shards_give_what_local_ones_give_bit_for_bit(num_shards: int, unix: bool) -> None:

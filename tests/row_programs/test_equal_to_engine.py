@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.platform.engines.row_expressions import row_expressions
 from xpsql.platform.row_programs.base import DoubtError, LacksError
 from xpsql.platform.row_programs.compiling import compiled
@@ -101,6 +101,7 @@ def both(request):
     return written, programs, {name: row_expressions({name: sql}, SCHEMA) for name, sql in written.items()}
 
 
+@lengthy
 @costly_after_first
 @given(data=st.data())
 @settings(max_examples=6, phases=(Phase.generate,))

@@ -11,7 +11,7 @@ import pytest
 import sklearn.metrics
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.errors import DataError, StatementError, XpsqlError
 from xpsql.platform.progress import SilentReporter
@@ -79,6 +79,7 @@ def test_the_bounds_of_a_mean_are_two_standard_errors_apart_from_it() -> None:
     assert alone.high - alone.low == pytest.approx((found.high - found.low) / 3, rel=0.1)
 
 
+@lengthy
 def test_the_bounds_of_auc_are_those_of_drawing_examples_again_and_again() -> None:
     random = np.random.default_rng(3)
     labels = random.random(500) < 0.2

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.algorithms.uses import Use
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import log, write
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -71,6 +71,7 @@ def left_out(slots: set[str], path: Path) -> str:
     return f"SELECT {', '.join(columns)} FROM parquet.`{path}` LIMIT 7"
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("algorithm", EXACT)
 def test_of_sums_attributions_are_shapley_values_of_the_slots(session: xpsql.Session, path: Path, algorithm: str) -> None:

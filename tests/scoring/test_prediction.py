@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.scorer_cache import scorer_of
 from xpsql.platform.scoring.weights import Weights
@@ -80,6 +80,7 @@ with xpsql.connect(sys.argv[1], reporter=SilentReporter()) as session:
 """
 
 
+@lengthy
 def test_what_is_a_sum_over_features_is_predicted_and_served_without_jax(session: xpsql.Session) -> None:
     session.sql("TRAIN MODEL machine USING fm IGNORE (id) AS SELECT * FROM numbers WHERE id < 2000")
     command = [sys.executable, "-c", WITHOUT_JAX, str(session.models.warehouse)]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -45,6 +46,7 @@ def rows(session: xpsql.Session, call: str) -> list[dict[str, object]]:
     return found
 
 
+@lengthy
 @pytest.mark.parametrize("model", ["svd", "pairs"])
 def test_the_best_of_all_predictions_are_recommended(session: xpsql.Session, model: str) -> None:
     crossed = f"(SELECT * FROM {SOME} u CROSS JOIN (SELECT DISTINCT item FROM log) i)"

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.scoring.test_recommendation import ALL, ITEMS, session
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.retrieval import RetrievalTally
@@ -51,6 +51,7 @@ def test_measures_are_those_of_their_definitions() -> None:
     }
 
 
+@lengthy
 def test_what_is_measured_is_what_is_recommended(session: xpsql.Session) -> None:
     call = f"MODEL svd, {TAKEN}, ITEMS (SELECT DISTINCT item FROM log), (2, 4), EXCLUDE had"
     two, four = session.sql(f"SELECT * FROM ML.EVALUATE({call})").arrow().to_pylist()

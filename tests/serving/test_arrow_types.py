@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from tests.cases import lengthy
 from tests.serving.conftest import ROW, Client
 from xpsql.platform.serving.arrow_stream import CONTENT_TYPE
 from xpsql.platform.serving.inputs import Input
@@ -65,6 +66,7 @@ def within(values: pa.Array) -> Iterator[pa.Array]:
     yield pa.UnionArray.from_dense(pa.array([0, 0, 0], pa.int8()), pa.array([0, 1, 2], pa.int32()), [values])
 
 
+@lengthy
 @pytest.mark.parametrize("kind", INPUTS, ids=str)
 def test_a_column_of_any_arrow_type_is_cast_or_refused(kind: pa.DataType) -> None:
     column, cast = Input("c", None, kind), 0
@@ -79,6 +81,7 @@ def test_a_column_of_any_arrow_type_is_cast_or_refused(kind: pa.DataType) -> Non
     assert cast > 2
 
 
+@lengthy
 def test_a_decimal_of_a_scale_that_no_number_has_is_refused_with_its_reason(client: Client) -> None:
     columns = {name: pa.array([value]) for name, value in ROW.items() if name != "words"}
     columns["words"] = pa.array([[("w1", 2.0)]], pa.map_(pa.string(), pa.float32()))

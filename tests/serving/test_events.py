@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import xpsql.platform.serving.loaded as loaded_module
+from tests.cases import lengthy
 from tests.serving.conftest import Client, failing
 from xpsql import Session
 from xpsql.platform.serving.http import Service
@@ -31,6 +32,7 @@ def clicks(session: Session) -> Iterator[Client]:
         yield Client(Service(Served(session.models, ["events"], None, print), RequestLimits(), None, None, failing))
 
 
+@lengthy
 def test_candidates_of_a_request_are_scored_after_the_events_of_their_user(session: Session, clicks: Client) -> None:
     past = [{"user": "u3", "ts": 100 + n, "item": f"i{n}", "did": n % 3} for n in range(5)]
     candidates = [{"user": "u3", "ts": 500, "item": f"i{n}", "did": None} for n in range(12)]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.serving.conftest import ROW, Client, failing
 from tests.serving.test_process import SECONDS, ask, service
 from xpsql.platform.serving.http import Service
@@ -42,6 +42,7 @@ def exploring(served: Served) -> Client:
     return Client(Service(served, RequestLimits(), None, None, failing, policy=SOFTMAX))
 
 
+@lengthy
 @pytest.mark.parametrize("model", ["ctr", "deep"])
 def test_a_request_is_told_what_was_chosen_with_which_propensity(exploring: Client, model: str) -> None:
     found = [asked(exploring, request(3, choose=True, request=f"r{number}"), model) for number in range(400)]
@@ -148,6 +149,7 @@ def test_what_a_service_chose_is_judged_from_its_log(session: xpsql.Session, tmp
         assert row["logged"] == pytest.approx(0.24, abs=0.08)
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.input.kinds.remainder import REMAINDER, REMAINDERS
 from tests.serving.conftest import Client, failing
 from xpsql.platform.errors import ModelError, StatementError
@@ -43,6 +43,7 @@ def session(foreign: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield session
 
 
+@lengthy
 def test_requests_get_the_numbers_of_ml_predict_for_a_foreign_kind(session: xpsql.Session) -> None:
     client = Client(Service(Served(session.models, list(MODELS), None, print), RequestLimits(), None, None, failing))
     rows = session.sql("SELECT word, number, parts, price FROM log LIMIT 20").arrow()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 h11 = pytest.importorskip("h11")
 
-from tests.cases import costly  # noqa: E402
+from tests.cases import costly, lengthy  # noqa: E402
 
 from .test_connection import Answers, said  # noqa: E402
 
@@ -95,6 +95,7 @@ def agree(data: bytes, cuts: set[int]) -> None:
     assert ours == other[: len(ours)], data
 
 
+@lengthy
 @settings(max_examples=300, deadline=None)
 @given(st.lists(requests(), min_size=1, max_size=3), st.sets(st.integers(0, 400), max_size=6))
 def test_two_parsers_agree_on_what_the_service_answers(several: list[bytes], cuts: set[int]) -> None:

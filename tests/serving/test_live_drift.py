@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.serving.conftest import Client, failing
 from xpsql.platform.serving.http import Service
 from xpsql.platform.serving.refusal import RequestLimits
@@ -36,6 +37,7 @@ def served_rows(session: xpsql.Session, served: Served, folder: Path, query: str
     return gauges(client.get("/metrics").body.decode())
 
 
+@lengthy
 def test_what_moved_in_requests_is_told_as_data_drift_tells_it(session: xpsql.Session, served: Served, tmp_path: Path) -> None:
     moved = COLUMNS.replace("user", "IF(id % 4 = 0, 'new', user) AS user").replace(
         "price", "IF(id % 5 = 0, NULL, price) AS price"

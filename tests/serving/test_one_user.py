@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql.platform.serving.loaded as loaded_module
+from tests.cases import lengthy
 from tests.serving.conftest import LOG, Client, failing, loaded_of
 from xpsql import Session
 from xpsql.platform.input.batches import Batch
@@ -55,6 +56,7 @@ def grouped(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
+@lengthy
 def test_candidates_of_a_user_have_the_scores_of_single_rows(ranking: Client, grouped: list[bool]) -> None:
     of_user = {"tags": HISTORY, "mobile": True}
     rows = [{**of_user, **candidate} for candidate in CANDIDATES]

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.serving.conftest import ROW
 from xpsql.platform.ps.transport.tls import make_certificate
 from xpsql.platform.serving import server
@@ -69,6 +69,7 @@ def ask(url: str, body: Any = None, context: ssl.SSLContext | None = None, **hea
         return json.loads(answer.read())
 
 
+@lengthy
 def test_a_service_answers_until_it_is_terminated_and_then_has_logged_all(session: xpsql.Session, tmp_path: Path) -> None:
     log = tmp_path / "served"
     server.allow_connections()  # in this process, too

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly, costly_after_first, quick
+from tests.cases import costly, costly_after_first, lengthy, quick
 from tests.serving.conftest import LOG, Client, failing, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
@@ -93,6 +93,7 @@ def test_rows_of_json_have_the_bits_of_ml_predict(session: xpsql.Session, loaded
     assert values(loaded.predict_objects(rows, None)) == predicted(session, loaded, count)
 
 
+@lengthy
 def test_replaying_what_was_served_finds_no_difference(session: xpsql.Session, loaded: Loaded, tmp_path: Path) -> None:
     log = RequestLog(tmp_path / "served", 1.0, print)
     log.start()
@@ -155,6 +156,7 @@ def test_decimals_become_the_doubles_that_arrow_makes(digits: int, scale: int) -
     assert real_of(kind)(digits) == arrow[0].as_py()
 
 
+@lengthy
 def test_a_model_that_needs_the_engine_says_which_expression_and_what_it_costs(session: xpsql.Session) -> None:
     session.sql(
         "TRAIN MODEL odd USING xftrl LABEL click TRANSFORM (regexp_replace(user, 'u', 'v') AS who) "

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.serving.conftest import COLUMNS, LOG, ROW, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
@@ -93,6 +93,7 @@ def written(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "day": row["day"].isoformat(), "words": dict(row["words"])}
 
 
+@lengthy
 def test_rows_of_json_have_the_bits_of_a_table(session: xpsql.Session, loaded: Loaded) -> None:
     rows = [written(row) for row in rows_of(session, 27).to_pylist()]
     wanted = loaded.predict(of_rows(rows, {}, loaded.inputs))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.serving.conftest import Client, failing, loaded_of
 from xpsql.platform.errors import ModelError
 from xpsql.platform.progress import SilentReporter
@@ -132,6 +132,7 @@ class Alternating:
         return self._models.reading(name, self.number)
 
 
+@lengthy
 def test_no_request_sees_two_versions_or_waits_for_one_to_be_loaded(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path, reporter=SilentReporter()) as session:
         session.sql(f"TRAIN MODEL m USING xftrl AS {WIDE}")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.serving.conftest import LOG, loaded_of
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.instances import of_rows
@@ -53,6 +53,7 @@ def candidates(n: int) -> list[dict[str, Any]]:
     return [{"ad": number % 7, "price": number / 3} for number in range(n)]
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     "context", [CONTEXT, {"user": "a new one", "tags": [], "words": None}, {"user": None, "tags": ["t3"] * 40, "words": {}}]

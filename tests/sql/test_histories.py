@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.sparks import needs_spark_4
 from xpsql.platform.errors import StatementError
 from xpsql.platform.session import Session
@@ -89,6 +89,7 @@ def world(draw: random.Random) -> list[Event]:
 ASKED = (Asked(1, None, False), Asked(2, 3, True), Asked(3, None, True), Asked(4, 2, False))
 
 
+@lengthy
 def test_lists_are_what_the_definition_gives(session: Session) -> None:
     draw = random.Random(11)
     logs = [world(draw) for _ in range(1000)]

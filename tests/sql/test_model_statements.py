@@ -21,7 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.log import embedded
 from tests.warehouse.fill import MANIFEST, TABLE, VECTORS, fill, train
 from xpsql.platform.errors import ModelError, OptionError, StatementError, XpsqlError
@@ -225,6 +225,7 @@ def test_an_unknown_model_is_answered_with_the_nearest_name(session: xpsql.Sessi
         session.sql(text)
 
 
+@lengthy
 def test_weights_have_the_names_of_slots_and_the_worth_of_features(session: xpsql.Session) -> None:
     train(session.models)
     first, second, third = rows(session, "SELECT * FROM ML.WEIGHTS(MODEL ctr) ORDER BY key")
@@ -334,6 +335,7 @@ def test_evaluate_without_data_gives_the_metrics_of_training(session: xpsql.Sess
     assert result.schema.types == [pa.int64(), pa.float64(), pa.float64(), pa.string()]
 
 
+@lengthy
 def test_shrink_makes_a_version_without_the_rows_that_match(session: xpsql.Session) -> None:
     train(session.models)
     text = "SHRINK MODEL ctr WHERE slot = 'carrier' AND updates < 30 -- too rare"
@@ -433,6 +435,7 @@ def test_a_condition_of_another_type_makes_no_version(session: xpsql.Session, co
     assert rows(session, "SHRINK MODEL ctr WHERE updates < 30")[0]["version"] == 2
 
 
+@lengthy
 def test_export_to_a_table_writes_the_columns_of_weights(session: xpsql.Session) -> None:
     train(session.models)
     (reported,) = rows(session, "EXPORT MODEL ctr TO TABLE weights")

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -48,6 +48,7 @@ def values(session: xpsql.Session, slot: str, value: str, k: int) -> list[object
     return session.sql(text).arrow().column(0).to_pylist()
 
 
+@lengthy
 @pytest.mark.parametrize(("value", "parity"), [(4, 0), (7, 1)])
 def test_the_nearest_users_like_the_same(session: xpsql.Session, value: int, parity: int) -> None:
     found = values(session, "user", str(value), 10)

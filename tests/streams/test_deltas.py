@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, slow_elsewhere
+from tests.cases import costly, lengthy, slow_elsewhere
 from tests.forkserver import CONTEXT
 from tests.streams.landing import answer
 from xpsql.platform.errors import ModelError
@@ -115,6 +115,7 @@ def read_again(session: xpsql.Session, expected: dict[str, pa.Table]) -> None:
     assert set(session.sql("CHECK MODEL m").arrow()["state"].to_pylist()) == {"whole"}
 
 
+@lengthy
 def test_changes_applied_to_the_first_version_give_the_last_which_is_that_of_a_job(session: xpsql.Session) -> None:
     versions, jobs = session.models.versions("m"), session.models.version("jobs")
     last = versions[-1]

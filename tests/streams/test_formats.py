@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.streams.landing import COLUMNS, go_on, learned, rows_of, train
 from tests.streams.topics import SCHEMA, among, messages
 from tests.training.log import log
@@ -39,6 +39,7 @@ def write_avro(path: Path, rows: pa.Table) -> None:
     polars.from_arrow(stored).write_avro(path, compression="deflate")  # type: ignore[union-attr]
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_json_and_avro_are_learned_bit_for_bit_as_parquet(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:

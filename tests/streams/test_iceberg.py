@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.engines.lake import TYPES, catalog, some
 from tests.streams.landing import COLUMNS, arrives, go_on, learned, rows_of, train
 from xpsql.platform.engines.iceberg import planned
@@ -50,6 +50,7 @@ def more(table: Any, folder: Path, name: str, rows: int, seed: int) -> Path:
     return path
 
 
+@lengthy
 def test_what_is_appended_is_learned_once_and_as_from_files(session: xpsql.Session, clicks: Any, tmp_path: Path) -> None:
     assert learned(train(session, "lake.sales.clicks")) == (1, "ready", 400)
     assert learned(go_on(session, "lake.sales.clicks")) == (1, "nothing new", 0)

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource
 
 import xpsql
-from tests.cases import quick
+from tests.cases import lengthy, quick
 from tests.forkserver import CONTEXT
 from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, go_on, learned, rows_of, train
@@ -34,6 +34,7 @@ from xpsql.warehouse.trainings.segments import append_segment, read_segments
 ROWS = 400
 
 
+@lengthy
 @pytest.mark.parametrize("moment", quick(["before the segment", "while learning"], ["while learning"]))
 def test_a_job_that_was_killed_learns_each_message_once(moment: str, tmp_path: Path, broker: Broker) -> None:
     topic = produced(broker, 300, partitions=2)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.forkserver import CONTEXT
 from tests.streams.landing import COLUMNS, arrives, go_on, learned, rows_of, train
 from xpsql.platform.input.streams import folder as folders
@@ -57,6 +57,7 @@ def killed(warehouse: Path, statement: str, moment: str) -> None:
         session.sql(statement)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     "moment", ["before the segment", "before the record", "before the deal", "while learning", "before the commit"]

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.forkserver import CONTEXT
 from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, answer, arrives, go_on, learned, rows_of, train
@@ -110,6 +110,7 @@ def staying(relation: str, clauses: str, verb: str = "CONTINUE", columns: str = 
     return f"{verb} MODEL m{using} {clauses} AS SELECT {columns} FROM STREAM {relation}"
 
 
+@lengthy
 def test_versions_come_while_it_learns_and_each_has_the_rows_up_to_its_position(
     session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.log import embedded, log, session, write
 from xpsql.platform.engines.parquet_scan import check_unchanged
 from xpsql.platform.errors import DataError, ModelError, StatementError, XpsqlError
@@ -49,6 +49,10 @@ CANNOT_RUN = [
         r"Option vector_alpha of algorithm fm has no effect: .* \(adam \(",
     ),
     ("TRAIN MODEL m USING xftrl WITH (batch_sise = 1) AS SELECT * FROM {}", "Did you mean batch_size"),
+    *(
+        (f"TRAIN MODEL m USING xftrl WITH ({empty} = '') AS SELECT * FROM {{}}", rf"WITH.*{empty}.* string or none, got ''")
+        for empty in ("once", "target", "checkpoint_path")
+    ),
     ("TRAIN MODEL m USING fm LABEL label, item IGNORE (ts) AS SELECT * FROM {}", "LABEL names 2 columns"),
     ("TRAIN MODEL m USING xftrl LABEL clik IGNORE (ts) AS SELECT * FROM {}", "LABEL names 'clik'"),
     ("TRAIN MODEL m USING xftrl IGNORE (ts, colour) AS SELECT * FROM {}", "IGNORE names 'colour'"),
@@ -109,6 +113,7 @@ def test_bad_labels_are_found_before_the_start_where_statistics_tell(
     assert session.models.names() == []
 
 
+@lengthy
 @pytest.mark.parametrize(("engine", "bad"), [("duckdb", None), ("spark", 2)], indirect=["engine"])
 def test_other_bad_labels_fail_the_version_and_name_the_row(
     session: xpsql.Session, path: Path, tmp_path: Path, bad: int | None
@@ -158,6 +163,7 @@ def test_times_in_milliseconds_are_refused(session: xpsql.Session, tmp_path: Pat
         session.sql(f"TRAIN MODEL m USING xftrl TIME t AS SELECT * FROM parquet.`{path}`")
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("engine", "now"), [("spark", pa.array([0, 1])), ("duckdb", pa.array([0, 1], pa.date32()))], indirect=["engine"]
 )
@@ -258,6 +264,7 @@ def test_a_table_that_is_dropped_meanwhile_is_an_error_that_says_what_to_do(tmp_
         check_unchanged(RowGroup(str(tmp_path / "part.parquet"), 1, 1, 0, 1))
 
 
+@lengthy
 def test_a_file_damaged_in_the_middle_fails_the_version_and_the_old_one_stays(
     session: xpsql.Session, path: Path, tmp_path: Path
 ) -> None:

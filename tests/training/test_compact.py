@@ -12,7 +12,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import rows
-from tests.cases import costly, quick
+from tests.cases import costly, lengthy, quick
 from xpsql.platform.progress import SilentReporter
 
 USERS, EACH = 150, 20
@@ -65,6 +65,7 @@ def predictions(session: xpsql.Session, model: str, path: Path) -> np.ndarray[An
     return found
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", quick(ALGORITHMS, ("xftrl", "din")))
 def test_a_model_learns_and_predicts_the_same(session: xpsql.Session, tmp_path: Path, algorithm: str) -> None:
     for model, compact in (("once", "auto"), ("each", "off")):

@@ -10,6 +10,7 @@ import sys
 import jax
 import pytest
 
+from tests.cases import lengthy
 from xpsql.algorithms.layers import _lookups
 from xpsql.platform.ps import _native
 from xpsql.platform.training import compiled
@@ -39,6 +40,7 @@ def test_native_code_has_at_least_one_thread_and_not_too_many(
     assert heard == [reported, reported]
 
 
+@lengthy
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep what they free as they like")
 def test_memory_that_a_step_frees_is_used_by_the_next_one() -> None:
     """In a process of its own: one that has freed more than is kept, as that of many tests may have, gives it all back."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 
@@ -33,6 +34,7 @@ def weights(session: xpsql.Session) -> pa.Table:
     return session.sql("SELECT key, weight, count FROM ML.WEIGHTS(MODEL m) ORDER BY key").arrow()
 
 
+@lengthy
 def test_a_bsp_training_that_ctrl_c_ends_in_a_step_resumes_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xpsql.platform.training.monitor.TELL_SECONDS", 0.0)
     path = write(log(ROWS), tmp_path / "log.parquet", row_group_rows=150)

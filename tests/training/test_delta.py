@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, slow
+from tests.cases import costly, lengthy, slow
 from tests.training.log import log, write
 from xpsql.platform.progress import SilentReporter
 
@@ -35,6 +35,7 @@ def train(session: xpsql.Session, folder: Path, algorithm: str) -> None:
     session.sql(f"CONTINUE MODEL m WITH (shards = 2) AS SELECT * FROM parquet.`{days[2]}`")
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("algorithm", "pairs"), [("xftrl", [(1, 4), (4, 1)]), pytest.param("fm (dim = 2)", None, marks=slow)], ids=["xftrl", "fm"]
 )

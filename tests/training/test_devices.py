@@ -14,7 +14,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import USES, learned
-from tests.cases import costly, quick
+from tests.cases import costly, lengthy, quick
 from tests.training.log import log, write
 from xpsql.algorithms.base import Layout, Traits
 from xpsql.algorithms.linear.xftrl import XFTRL, XftrlOptions, xftrl
@@ -105,6 +105,7 @@ def test_an_algorithm_that_learns_all_rows_at_once_has_no_use_for_a_device(tmp_p
         session.sql("TRAIN MODEL m USING owlqn WITH (rows_on = 'device') AS SELECT id % 2 AS label, id AS a FROM range(9)")
 
 
+@lengthy
 def test_where_jax_has_a_package_for_devices_programs_stay_on_the_cpu_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "jax_plugins").mkdir()
     print_it = "import jax; print(jax.config.jax_default_device)"

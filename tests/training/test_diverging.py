@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.notes import Notes
 from tests.training.log import write
 
@@ -42,6 +42,7 @@ def test_learning_that_is_worse_than_one_number_for_all_is_reported(
     assert reported is None or reported in found[0]
 
 
+@lengthy
 @pytest.mark.parametrize("use", ["xftrl", "owlqn", "xnn"])
 def test_labels_that_are_all_the_same_are_reported(tmp_path: Path, use: str) -> None:
     notes = Notes()

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.chaos.model import weights
 from tests.training.log import write
 from tests.training.processes import ProcessTasks
@@ -52,6 +52,7 @@ def train(session: Session, log: Path, options: str) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl WITH (batch_size = 100, {options}) AS SELECT * FROM parquet.`{log}`")
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("options", ["workers = 1, shards = 2", "workers = 3, shards = 2, sync = 'bsp'"])
 def test_rows_are_those_of_a_training_in_one_process(

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.progress import SilentReporter
@@ -65,6 +65,7 @@ def learned(session: xpsql.Session, name: str, using: str, clauses: str, more: s
     return found
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(("using", "share"), [(USING[0], "0.2"), (USING[2], "LAST 0.2")])
 def test_all_rows_anew_are_learned_as_if_none_had_been_held_out(

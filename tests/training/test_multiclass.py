@@ -11,7 +11,7 @@ import pytest
 import sklearn.metrics
 
 import xpsql
-from tests.cases import costly, quick, slow_elsewhere
+from tests.cases import costly, lengthy, quick, slow_elsewhere
 from tests.training.log import session, write  # noqa: F401  a fixture
 from xpsql.algorithms.losses import SOFTMAX
 from xpsql.platform.errors import DataError, StatementError
@@ -108,6 +108,7 @@ def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Sessio
     assert row["logloss"] < 0.9 * entropy(np.array(labels))  # of the first pass, each example before it is learned from
 
 
+@lengthy
 @pytest.mark.parametrize("algorithm", quick(ALGORITHMS, [*ALGORITHMS][::3]))
 def test_every_algorithm_of_classes_learns_them(embedded: xpsql.Session, path: Path, algorithm: str) -> None:
     share = " WITH (share = (seen AS user))" if ALGORITHMS[algorithm] else ""

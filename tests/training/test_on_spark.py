@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.notes import Notes
 from tests.sparks import REMOTE, needs_context
 from xpsql.platform.errors import TrainingError
@@ -161,6 +161,7 @@ def test_a_client_that_executors_do_not_reach_is_told_so_before_anything_is_lear
         assert (shown["status"].to_pylist(), shown["examples"].to_pylist()) == (["failed"], [0])
 
 
+@lengthy
 @needs_context
 def test_a_training_ends_where_the_job_group_of_its_thread_is_cancelled(spark: SparkSession, warehouse: Path) -> None:
     reporter = Canceller(lambda: spark.sparkContext.cancelJobGroup("mine"))

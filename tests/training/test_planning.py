@@ -10,7 +10,7 @@ import xpsql
 from benchmarks.scale.model import simulated
 from benchmarks.scale.processes import given_of
 from benchmarks.scale.setting import Latency, Setting
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import OptionError, StatementError, Subject
@@ -74,6 +74,7 @@ def test_the_formulas_say_what_the_simulation_says(workers: int, shards: int, ba
     assert rows_a_second(LOAD, batch, Places(shards, workers)) == pytest.approx(simulated(given).rate, rel=0.15)
 
 
+@lengthy
 @pytest.mark.parametrize("seconds", [100.0, 200.0, 400.0])
 def test_what_is_chosen_takes_at_most_15_percent_more_than_the_best_of_a_grid_that_is_simulated(seconds: float) -> None:
     chosen = best(choices(LOAD, GRID, GRID, (4096,)), seconds)

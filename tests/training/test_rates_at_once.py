@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -33,6 +33,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
         yield session
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("name", USES)
 def test_rates_are_those_of_learning_batch_by_batch_and_go_on_with_the_version(session: xpsql.Session, name: str) -> None:

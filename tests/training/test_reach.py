@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import LostError, TrainingError
@@ -93,6 +94,7 @@ def test_a_task_that_cannot_connect_to_the_driver_says_so(refusing: Address) -> 
             Membership(contact, "shard", 0, 0)
 
 
+@lengthy
 @pytest.mark.parametrize(("of", "who"), [("_find", r"Worker \d"), ("shards", "The driver")])
 def test_a_training_that_a_network_forbids_ends_at_its_start_with_what_to_allow(
     refusing: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of: str, who: str

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import lengthy
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Layout
 from xpsql.algorithms.blocks.events import EVENTS, EventSlots
@@ -50,6 +51,7 @@ def test_small_steps_stay_on_one_thread(
     assert recipe.num_threads(part.make(part.options(**options), LAYOUT)) == threads
 
 
+@lengthy
 def test_jax_does_not_run_before_it_is_known_how_many_threads_it_shall_have() -> None:
     """In a process of its own, where JAX has not run: algorithms are made first, and say how large they are."""
     script = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, slow
+from tests.cases import costly, lengthy, slow
 from tests.chaos.model import weights
 from tests.chaos.proxy import Proxy
 from tests.notes import Notes
@@ -38,6 +39,7 @@ from xpsql.platform.training.tasks import driver as of_tasks
 from xpsql.platform.training.tasks import job
 from xpsql.platform.training.tasks.coordinator import Coordinator
 from xpsql.platform.training.tasks.driver import Driver
+from xpsql.platform.training.tasks.job import NextTurn, Take
 from xpsql.platform.training.tasks.messages import ShardAddresses
 
 ROWS, PASSES = 3000, 20
@@ -255,19 +257,33 @@ def test_a_shard_without_memory_fails_the_training_with_the_numbers_after_a_chec
         check_examples(session)
 
 
+@lengthy
 def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks, killer = ProcessTasks(8), Killer()
+    processes, killer, take, taken = ProcessTasks(8), Killer(), tasks.ScoringDriver._take, itertools.count(1)
+    noted = threading.Event()
+
+    def take_once_noted(driver: tasks.ScoringDriver, request: Take) -> NextTurn:
+        if next(taken) > 2:  # splits, while five are: some are left when the loss is noted, however fast the others are
+            assert noted.wait(60)
+        return take(driver, request)
+
+    def note(message: str) -> None:
+        killer.notes.append(message)
+        noted.set()
+
     query = f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log}`))"
     with xpsql.connect(tmp_path / "w", reporter=killer) as session:
         session.sql(f"TRAIN MODEL m USING xftrl AS SELECT * FROM parquet.`{log}`")
         expected = session.sql(query).arrow()
-        monkeypatch.setattr(session.engine, "tasks", tasks, raising=False)
+        monkeypatch.setattr(session.engine, "tasks", processes, raising=False)
         monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
         monkeypatch.setattr(parallelism, "BYTES_PER_SHARD", 1000)
+        monkeypatch.setattr(tasks.ScoringDriver, "_take", take_once_noted)
+        monkeypatch.setattr(killer, "note", note)
         killed = (1, "xpsql: predictions of m v1", 4), (1400, "xpsql: shards of predictions of m v1", 1)
-        killer.plan = [(examples, functools.partial(kill, tasks, job, number)) for examples, job, number in killed]
+        killer.plan = [(examples, functools.partial(kill, processes, job, number)) for examples, job, number in killed]
         assert session.sql(query).arrow().equals(expected)
     assert not killer.plan
     assert killer.notes  # one loss or two: the second kill may fall into the first one's recovery

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly, quick
+from tests.cases import costly, lengthy, quick
 from tests.training.test_resume import interrupted
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.ps.compiled.table_programs import STATISTICS
@@ -62,6 +62,7 @@ def session(tmp_path: Path) -> xpsql.Session:
     return xpsql.connect(tmp_path, reporter=Told())
 
 
+@lengthy
 @pytest.mark.parametrize(("using", "optimizer", "more"), quick(RENEWED, (RENEWED[2], RENEWED[5])))
 def test_three_passes_of_rows_that_all_begin_anew_are_one(
     session: xpsql.Session, using: str, optimizer: str, more: str

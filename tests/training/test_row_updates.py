@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.training import test_checkpoint_files as files
 from tests.training.log import log, write
 from tests.training.test_checkpoint_files import ALL, BATCHES, push, push_some, taken
@@ -57,6 +57,7 @@ def rows_of(shards: Mapping[int, Shard]) -> dict[int, bytes]:
     return {key: row for shard in shards.values() for key, row in files.rows_of(shard).items()}
 
 
+@lengthy
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     have=st.lists(st.integers(0, BATCHES), min_size=1, max_size=3),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.serving.conftest import Client, failing, loaded_of
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -62,6 +62,7 @@ FROM log
 CONSTANTS = "bucketize(price, QUANTILES(price, 4)) AS b, price / MAX(price) AS c, (price - MEAN(price)) / STDDEV(price) AS d"
 
 
+@lengthy
 def test_constants_are_of_finite_values_alone(session: xpsql.Session) -> None:
     for name, where in (("all", ""), ("finite", "WHERE abs(price) < CAST('Infinity' AS DOUBLE)")):
         query = f"SELECT * FROM ({NOT_FINITE}) {where}"
@@ -132,6 +133,7 @@ def test_continue_keeps_the_constants(session: xpsql.Session) -> None:
     assert rows(session, ROWS.format(model="goes_on VERSION 3")) == rows(session, ROWS.format(model="hand"))
 
 
+@lengthy
 def test_rows_held_out_by_a_query_are_raw(session: xpsql.Session) -> None:
     session.sql(
         f"TRAIN MODEL held USING xftrl LABEL click TIME ts TRANSFORM ({LIST}) VALIDATE ON (SELECT * FROM log WHERE id < 300) "

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.processes import ProcessTasks
 from xpsql.platform.cli.report import report
 from xpsql.platform.engines.parquet_scan import ParquetScan
@@ -102,6 +102,7 @@ def test_every_row_is_learned_or_held_out_however_it_is_read(path: Path, share: 
         np.testing.assert_array_equal(found[2], np.arange(round(ROWS * (1 - share)), ROWS))
 
 
+@lengthy
 @pytest.mark.parametrize(
     "more", ["", ", workers = 3, shards = 2", ", workers = 2, sync = 'bsp', passes = 2", ", workers = 2, sync = 'ssp'"]
 )

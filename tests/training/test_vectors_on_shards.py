@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.notes import Notes
 from tests.ps.test_networks import ignored, push_of
 from tests.ps.test_remote_client import PROGRAMS
@@ -110,6 +110,7 @@ def close(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]], most: fl
         np.testing.assert_allclose(one[name], other[name], atol=most, err_msg=name)
 
 
+@lengthy
 def test_with_one_worker_and_one_shard_a_network_on_the_shard_learns_the_same_bits(session: xpsql.Session) -> None:
     places = "workers = 1, shards = 1, sync = 'bsp'"
     by_workers = trained(session, f"{places}, vectors_run = 'workers'", log="whole")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import session, write
 from xpsql.platform.errors import OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -37,6 +37,7 @@ def equal(session: xpsql.Session, one: str, other: str) -> None:
     assert [row["weight"] for row in found] == pytest.approx([row["weight"] for row in wanted], rel=1e-4, abs=1e-6)
 
 
+@lengthy
 @costly_after_first
 def test_age_and_column_weigh_as_their_product_computed_by_hand_does(session: xpsql.Session, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "made", "duckdb", SilentReporter()) as maker:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.engines.rows import rows
 from xpsql.platform.engines.base import Engine
 from xpsql.platform.errors import StatementError
@@ -118,6 +118,7 @@ def test_metrics_take_filters_groups_and_windows(engine: Engine) -> None:
     assert len(rows(engine, windowed)) == 2
 
 
+@lengthy
 def test_metrics_of_one_class_are_null(engine: Engine) -> None:
     assert value(engine, "auc(0, p)") is None
     assert value(engine, "pcopc(0, p)") is None

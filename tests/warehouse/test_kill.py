@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from tests.cases import lengthy
 from tests.warehouse.fill import MANIFEST, fill, rows, train
 from tests.warehouse.kill import killed
 from xpsql.warehouse.models import Models
@@ -80,6 +81,7 @@ def promoted(path: Path) -> int | None:
     return int(json.loads(path.read_text())["version"]) if path.exists() else None
 
 
+@lengthy
 def test_a_kill_at_any_moment_leaves_the_old_state_or_the_new_one_and_the_next_change_works(tmp_path: Path) -> None:
     seed = time.time_ns()
     print(f"seed {seed}")  # pytest shows it where the test fails

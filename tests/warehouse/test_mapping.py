@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cases import lengthy
 from xpsql.warehouse import mapped
 
 PAGES = 5 * mmap.PAGESIZE
@@ -61,6 +62,7 @@ def test_what_is_gone_reads_as_zeros_what_is_left_as_it_was_and_the_mapping_says
         whole[0] = 1
 
 
+@lengthy
 def test_a_process_can_map_files_one_after_the_other_without_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     assert not any(mapped.cut_off(opened(path)) for _ in range(5000))

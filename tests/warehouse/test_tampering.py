@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.errors import CheckpointError, ModelError, XpsqlError
 from xpsql.platform.models.listings import residents_table
 from xpsql.platform.progress import SilentReporter
@@ -85,6 +86,7 @@ CLAIMS: dict[str, Callable[[Path], Tamper]] = {
 }
 
 
+@lengthy
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS.keys())
 @pytest.mark.parametrize(
     "statement", ["DROP MODEL m", "DROP MODEL m VERSION 1", f"TRAIN OR REPLACE MODEL m USING xftrl AS {LOG}"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.docs.blocks import blocks
 from xpsql.algorithms.bridges.features import FeatureValues
 from xpsql.algorithms.layers.attention import Attention
@@ -28,6 +28,7 @@ def values(features: xpsql.Features) -> FeatureValues:
     return FeatureValues(slots, jnp.zeros((BATCH, 0)), jnp.zeros((BATCH, 1)), history, features)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(("activation", "softmax"), [("dice", True), ("sigmoid", False)])
 def test_it_is_the_attention_of_din_for_a_batch_and_for_an_example(activation: str, softmax: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from xpsql.algorithms.blocks.events import Prefix
 from xpsql.algorithms.layers import causal_attention
 from xpsql.algorithms.layers.causal import ENCODERS, EncoderInput, EncoderSizes
@@ -163,6 +163,7 @@ def test_other_users_and_padding_change_nothing(name):
         np.testing.assert_allclose(one, other[:5], rtol=1e-5, atol=1e-6)
 
 
+@lengthy
 @pytest.mark.parametrize("name", ENCODERS)
 def test_gradients_are_those_of_differences(name):
     encoder, random = ENCODERS[name](SIZES), np.random.default_rng(4)

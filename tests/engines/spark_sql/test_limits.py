@@ -14,6 +14,7 @@ import pytest
 from sqlglot import exp
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.cli.failure import describe
 from xpsql.platform.engines.duckdb.failures import explained
 from xpsql.platform.engines.duckdb.translation.rewrite import Rewriter
@@ -90,6 +91,7 @@ def test_a_list_with_anything_else_is_as_written(other: str) -> None:
     assert len(values) == FEWEST + 1
 
 
+@lengthy
 @pytest.mark.parametrize("column", ["id", "CAST(id AS STRING)", "CAST(id AS FLOAT)", "CAST(id AS DECIMAL(9, 1))", "id % 2 = 0"])
 @pytest.mark.parametrize("negated", ["", "NOT "])
 def test_a_long_list_answers_as_its_parts(column: str, negated: str) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.serving.conftest import loaded_of
 from tests.training.log import write
 from xpsql import algorithms
@@ -28,6 +29,7 @@ TRIAL = AlgorithmTrial(TREND, layout=LAYOUT.having(SERIES_BLOCK, [SeriesSlot("lo
 NUMBERS = pa.list_(pa.float32())
 
 
+@lengthy
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
 def test_an_algorithm_over_a_new_block_conforms(check: Callable[[AlgorithmTrial], None]) -> None:
     check(TRIAL)
@@ -77,6 +79,7 @@ def test_a_model_learns_from_a_new_block_and_explains_by_it(session: xpsql.Sessi
     assert important[0]["slot"] == "loads"
 
 
+@lengthy
 def test_a_service_and_an_export_take_a_new_block(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

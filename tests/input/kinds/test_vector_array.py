@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.serving.conftest import loaded_of
 from tests.training.log import write
 from xpsql import algorithms
@@ -78,6 +79,7 @@ def test_what_is_no_array_of_vectors_of_one_length_is_refused() -> None:
     assert VECTOR_ARRAY.size(frames([None, [], [None]]).column("frames").combine_chunks()) == 0, "none tells"
 
 
+@lengthy
 @pytest.mark.parametrize("check", ALGORITHM_CHECKS, ids=lambda check: check.__name__)
 def test_an_algorithm_over_arrays_of_vectors_conforms(check: Callable[[AlgorithmTrial], None]) -> None:
     check(TRIAL)

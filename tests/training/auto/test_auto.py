@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, quick, slow
+from tests.cases import costly, lengthy, quick, slow
 from tests.training.auto.logs import planted, written
 from xpsql.platform.errors import ModelError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -66,6 +66,7 @@ def weights(session: xpsql.Session, model: str) -> list[str]:
     return sorted(map(str, session.sql(f"SELECT * FROM ML.WEIGHTS(MODEL {model})").arrow().to_pylist()))
 
 
+@lengthy
 def test_the_planted_cross_is_in_the_statement_which_makes_the_same_version_again(
     embedded: xpsql.Session, query: str, notes: Notes
 ) -> None:
@@ -184,6 +185,7 @@ def test_the_best_is_tried_without_arrays_at_the_end(embedded: xpsql.Session, tm
     assert "IGNORE (seen)" in last["statement"]
 
 
+@lengthy
 def test_without_time_the_defaults_that_win_are_those_of_a_plain_statement(embedded: xpsql.Session, tmp_path: Path) -> None:
     query = written(planted(3000).drop_columns(["ts"]), tmp_path / "log.parquet")
     embedded.sql(f"TRAIN MODEL m USING auto BUDGET 1 TRIALS WITH (workers = 1) AS {query}")

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.platform.training.auto import clock
 from xpsql.platform.training.auto.clock import BudgetClock
 from xpsql.platform.training.auto.forms import StatementForm
@@ -113,6 +113,7 @@ def test_a_search_and_its_version_end_within_a_fifth_of_the_budget(
     assert not left_out or machine.time >= 0.4 * seconds
 
 
+@lengthy
 def test_the_options_of_the_two_best_algorithms_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trials = search(SlowMachine(1_000_000, 0.1, (1,)), 6000, tmp_path / "journal", monkeypatch)
     tried = [form for form, line in zip(trials.forms, trials.found, strict=True) if line["stage"] == "options"]

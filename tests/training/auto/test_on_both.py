@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.training.auto.logs import planted, written
 from tests.training.log import session  # noqa: F401  a fixture
 
 
+@lengthy
 @costly_after_first
 def test_both_engines_find_the_planted_cross(session: xpsql.Session, tmp_path: Path) -> None:  # noqa: F811
     query = written(planted(6000), tmp_path / "log.parquet")
