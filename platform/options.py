@@ -274,7 +274,7 @@ def convert(value: Any, expected: str) -> Any:
         return int(value)
     if kind == "bool" and isinstance(value, bool):
         return value
-    if kind == "string" and isinstance(value, str):
+    if kind == "string" and isinstance(value, str) and (value or kind == expected):  # no option may be left out as ''
         return value
     if kind == "list":
         return value if isinstance(value, tuple) else (value,)
