@@ -85,7 +85,7 @@ def planted(folder: Path, data: Path | None, sizes: Sizes, quick: bool) -> Itera
         session.sql(HISTORY.format(COLUMNS, events))
         columns = f"{COLUMNS}, click"
         for name, search in SEARCHES.items():
-            chosen = "" if name == "length = 50" else ", top = 16, recent = 4"
+            chosen = "" if name == "length = 50" else ", recent = 4"
             small = f"{search}{chosen}, hidden = (8), attention = (8), dim = 16"
             using = f"din ({CLICKS}, {small}) LABEL click IGNORE (user)"
             session.sql(TRAIN.format(using, ", passes = 3", columns, log) + " WHERE NOT held")

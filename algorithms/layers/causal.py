@@ -20,6 +20,8 @@ from .causal_attention import BUCKETS, Ago, by_silu, softly
 from .dense_layers import EPSILON, dropped
 from .event_views import after, places_of, sights
 
+BIAS, LONGEST_TURN = 0.2, 10_000.0
+"""The standard deviation of new biases; how many places the slowest pair takes for an angle of 1."""
 Streams = tuple[jax.Array, jax.Array | None]
 """What events were, and what is asked of them, float32[S, L, dim] both."""
 
@@ -133,54 +135,54 @@ class Hstu(EventEncoder):
 
 
 class Sasrec(EventEncoder):
-    """A causal transformer: attention by softmax, places that are learned, and a network over each event.
+    """A causal transformer: attention by softmax with rotary places, and a network over each event.
 
-    Source: Kang and McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018.
+    Queries and keys, with a bias each, are turned by angles in proportion to their places, so that their products depend on how
+    many places lie between: what is learned of them holds in sequences longer than those that were learned from.
+
+    Source: Kang and McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018, with its learned places replaced: Su et
+    al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
     """
 
     def __init__(self, sizes: EncoderSizes) -> None:
         self._sizes, dim = sizes, sizes.dim
-        self.specs: tuple[DenseSpec, ...] = (
-            DenseSpec("encoder.places", (sizes.length, dim), normal(890, 0.02, (sizes.length, dim))),
-            *(
-                spec
-                for n in range(sizes.layers)
-                for spec in (
-                    DenseSpec(f"encoder_{n}.kernel", (dim, 3 * dim), glorot(900 + 10 * n, dim, 3 * dim)),
-                    DenseSpec(f"encoder_{n}.output", (dim, dim), glorot(901 + 10 * n, dim, dim)),
-                    DenseSpec(f"encoder_{n}.first", (dim, dim), glorot(902 + 10 * n, dim, dim)),
-                    DenseSpec(f"encoder_{n}.first_bias", (dim,)),
-                    DenseSpec(f"encoder_{n}.second", (dim, dim), glorot(903 + 10 * n, dim, dim)),
-                    DenseSpec(f"encoder_{n}.second_bias", (dim,)),
-                )
-            ),
+        self.specs: tuple[DenseSpec, ...] = tuple(
+            spec
+            for n in range(sizes.layers)
+            for spec in (
+                DenseSpec(f"encoder_{n}.kernel", (dim, 3 * dim), glorot(900 + 10 * n, dim, 3 * dim)),
+                DenseSpec(f"encoder_{n}.bias", (2 * dim,), normal(904 + 10 * n, BIAS, (2 * dim,))),
+                DenseSpec(f"encoder_{n}.output", (dim, dim), glorot(901 + 10 * n, dim, dim)),
+                DenseSpec(f"encoder_{n}.first", (dim, dim), glorot(902 + 10 * n, dim, dim)),
+                DenseSpec(f"encoder_{n}.first_bias", (dim,)),
+                DenseSpec(f"encoder_{n}.second", (dim, dim), glorot(903 + 10 * n, dim, dim)),
+                DenseSpec(f"encoder_{n}.second_bias", (dim,)),
+            )
         )
 
     def _streams(self, read: EncoderInput) -> tuple[Streams, States]:
         (parameters, were, asked, events, random), kept = read, list[tuple[jax.Array, jax.Array]]()
         prefix, (before, earlier), (begun, place, opens) = events.prefix, sights(events), places_of(events)
         begun = begun if prefix is None else begun - prefix.size
-
-        def placed(x: jax.Array, at: jax.Array) -> jax.Array:
-            return x + parameters["encoder.places"][jnp.clip(at - begun, 0, self._sizes.length - 1)]
-
-        were, asked = placed(were, place), None if asked is None else placed(asked, opens)
+        known, wanted = (turns(at - begun, self._sizes.dim // self._sizes.heads) for at in (place, opens))
         for n in range(self._sizes.layers):
-            q, k, v = self._split(parameters[f"encoder_{n}.kernel"], were)
+            q, k, v = self._split(parameters, n, were, known)
             kept.append((k, v))
             k, v = after(prefix, n, k, v)
             later = self._through(parameters, n, were, softly(q, k, v, before), random, 0)
             if asked is not None:
-                q, self_k, self_v = self._split(parameters[f"encoder_{n}.kernel"], asked)
+                q, self_k, self_v = self._split(parameters, n, asked, wanted)
                 past = softly(q, k, v, earlier, (self_k, self_v))
                 asked = self._through(parameters, n, asked, past, random, 1)
             were = later
         return (normed(were), None if asked is None else normed(asked)), tuple(kept)
 
-    def _split(self, kernel: jax.Array, x: jax.Array) -> list[jax.Array]:
+    def _split(self, parameters: Parameters, n: int, x: jax.Array, angles: tuple[jax.Array, jax.Array]) -> list[jax.Array]:
+        """Return Q and K, turned, and V, float32[S, L, heads, dim / heads] each."""
         strips, length, dim = x.shape
-        made = (normed(x) @ kernel).reshape(strips, length, 3, self._sizes.heads, dim // self._sizes.heads)
-        return [made[:, :, part] for part in range(3)]
+        made = normed(x) @ parameters[f"encoder_{n}.kernel"] + jnp.pad(parameters[f"encoder_{n}.bias"], (0, dim))
+        parts = made.reshape(strips, length, 3, self._sizes.heads, dim // self._sizes.heads)
+        return [*(turned(parts[:, :, part], angles) for part in range(2)), parts[:, :, 2]]
 
     def _through(
         self, parameters: Parameters, n: int, x: jax.Array, seen: jax.Array, random: jax.Array | None, stream: int
@@ -196,6 +198,22 @@ class Sasrec(EventEncoder):
 
 
 ENCODERS: dict[str, Callable[[EncoderSizes], EventEncoder]] = {"hstu": Hstu, "sasrec": Sasrec}
+
+
+def turns(places: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    """Return the sines and cosines of the angles at places, int32[S, L], float32[S, L, 1, size // 2] each."""
+    pairs = size // 2
+    rates = LONGEST_TURN ** (-jnp.arange(pairs) / max(1, pairs))
+    angles = (places[:, :, None] * rates)[:, :, None]
+    return jnp.sin(angles), jnp.cos(angles)
+
+
+def turned(x: jax.Array, by: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """Return float32[S, L, heads, size] whose first half and second half are turned as pairs; an odd last element stays."""
+    sine, cosine = by
+    pairs = sine.shape[3]
+    one, other = x[..., :pairs], x[..., pairs : 2 * pairs]
+    return jnp.concatenate([one * cosine - other * sine, one * sine + other * cosine, x[..., 2 * pairs :]], axis=3)
 
 
 def agos(events: Events) -> tuple[Ago, Ago]:

@@ -76,7 +76,8 @@ class SequenceOptions:
     )
     encoder: str | None = option(
         None,
-        "sasrec, a transformer over places, by default without LABEL; or hstu, which sees times, with LABEL",
+        "sasrec, a transformer that sees how many events lie between two, by default without LABEL; or hstu, which sees times, "
+        "too, with LABEL",
         choices=tuple(ENCODERS),
     )
     length: int = option(
@@ -130,7 +131,8 @@ def sequence(options: SequenceOptions, layout: Layout) -> Algorithm:
     A user of more than `length` events is read in windows that overlap by half. Events of one moment do not see each other.
 
     Source: Zhai et al., "Actions Speak Louder than Words: Trillion-Parameter Sequential Transducers for Generative
-    Recommendations", ICML 2024; Kang and McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018; sampled softmax:
+    Recommendations", ICML 2024; Kang and McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018; its places: Su et al.,
+    "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021; sampled softmax:
     Klenitskiy and Vasilev, "Turning Dross Into Gold Loss: is BERT4Rec really better than SASRec?", RecSys 2023.
 
     Raises:

@@ -74,7 +74,7 @@ OTHERS = {
     "two_tower (query = (tailnum, history), item = (dest))": ("SELECT tailnum, dest, history FROM {routes}", {"mae": 5.6271}),
     "sequence (item = dest, dim = 8, length = 16) GROUP tailnum TIME place": (
         "SELECT tailnum, dest, place FROM {routes}",
-        {"mae": 5.1475},
+        {"mae": 5.1922},
     ),
     "tdm (item = (dest), history = (history), dim = 8)": ("SELECT tailnum, dest, history FROM {routes}", {"mae": 2.4323}),
     "word2vec": ("SELECT history FROM {routes}", {"mae": 0.2845}),

@@ -48,13 +48,23 @@ def hstu_event(p, n, x, others, asked):
     return x + (u * norm(total.reshape(-1))) @ p[f"encoder_{n}.output"]
 
 
+def turned(x, back):
+    """Return keys of each head, turned back by so many places: pairs by angles of 10,000^-(number / pairs) a place."""
+    pairs = x.shape[1] // 2
+    angles = -back * 10_000.0 ** (-np.arange(pairs) / pairs)
+    one, other = x[:, :pairs], x[:, pairs : 2 * pairs]
+    found = one * np.cos(angles) - other * np.sin(angles), one * np.sin(angles) + other * np.cos(angles)
+    return np.concatenate([*found, x[:, 2 * pairs :]], axis=1)
+
+
 def sasrec_event(p, n, x, others, asked):
     """Return the same for SASRec."""
-    q = np.split(norm(x) @ p[f"encoder_{n}.kernel"], 3)[0]
+    bias = np.split(p[f"encoder_{n}.bias"], 2)
+    q = np.split(norm(x) @ p[f"encoder_{n}.kernel"], 3)[0] + bias[0]
     scores, values = [], []
-    for other, _, _ in others:
+    for other, back, _ in others:
         _, k, v = np.split(norm(other) @ p[f"encoder_{n}.kernel"], 3)
-        scores.append((halves(q) * halves(k)).sum(1) / np.sqrt(DIM // SIZES.heads))
+        scores.append((halves(q) * turned(halves(k + bias[1]), back)).sum(1) / np.sqrt(DIM // SIZES.heads))
         values.append(halves(v))
     weights = np.exp(np.array(scores) - np.max(scores, axis=0))
     seen = ((weights / weights.sum(0))[:, :, None] * np.array(values)).sum(0).reshape(-1)
@@ -71,8 +81,6 @@ def oracle(name, p, were, asked, times):
     length, layer = len(times), EVENT[name]
     opens = [times.index(time) for time in times]
     until = [next((t for t in times[i:] if t > times[i]), times[i]) for i in range(length)]
-    if name == "sasrec":
-        were, asked = were + p["encoder.places"][:length], asked + p["encoder.places"][opens]
     states = [list(were)]
     for n in range(SIZES.layers):
         x = states[-1]

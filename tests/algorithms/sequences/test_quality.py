@@ -1,4 +1,4 @@
-"""On a published log the order of what was bought finds more than items taken together, and than popularity."""
+"""The order of what was taken is found, on made and on published logs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 import xpsql
 from benchmarks.published import groceries
 from benchmarks.retrieval import users_of
+from benchmarks.sequence_logs import ordered_log
+from tests.cases import lengthy
 from tests.training.log import embedded, session, write
 
 __all__ = ["session"]
@@ -19,6 +21,23 @@ __all__ = ["session"]
 DATA, USERS = os.environ.get("XPSQL_DATA"), 4_000
 ITEMS = "ITEMS (SELECT DISTINCT item FROM parquet.`{log}`)"
 RECALL = f"SELECT recall FROM ML.EVALUATE(MODEL {{model}}, {{rows}}, {ITEMS}, 10, EXCLUDE {{had}})"
+
+
+@lengthy
+@embedded
+@pytest.mark.parametrize("encoder", ["sasrec", "hstu"])
+def test_an_order_is_found_in_longer_sequences_than_those_learned_from(
+    session: xpsql.Session, tmp_path: Path, encoder: str
+) -> None:
+    path = tmp_path / "log.parquet"
+    best = ordered_log(path, 2_000, 12, 6)
+    session.sql(
+        f"TRAIN MODEL s USING sequence (dim = 32, length = 16, dropout = 0, encoder = '{encoder}') GROUP user TIME ts "
+        f"WITH (passes = 8, workers = 1) AS SELECT * FROM parquet.`{path}` WHERE ts < 11"
+    )
+    items = ITEMS.format(log=path)
+    found = session.sql(f"SELECT recall FROM ML.EVALUATE(MODEL s, (SELECT * FROM parquet.`{path}`), {items}, 1)")
+    assert float(found.arrow()["recall"][0].as_py()) > 0.9 * best
 
 
 @embedded
