@@ -24,7 +24,7 @@ def folder_name(name: str) -> str:
     encoded = quote(name.lower(), safe="").replace(".", "%2E").replace("~", "%7E")
     if not 0 < len(encoded) <= LONGEST_BYTES:
         raise ModelError(
-            f"A model's name takes 1 to {LONGEST_BYTES} bytes once encoded as a folder, {name!r} takes {len(encoded)}. "
+            f"A name takes 1 to {LONGEST_BYTES} bytes once encoded as a folder, {name!r} takes {len(encoded)}. "
             "Choose another name."
         )
     return encoded

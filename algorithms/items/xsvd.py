@@ -72,6 +72,27 @@ class XsvdOptions(LossOptions):
     intercept: bool = option(True, "learn an intercept; false if a score without features must be 0")
 
 
+def sides_of(options: XsvdOptions, layout: Layout) -> tuple[list[int], list[int], list[int]]:
+    """Return the places of the slots of the user, of the item and of feedback.
+
+    Raises:
+        OptionError: a side has none, or a slot is named twice: its vector would be summed twice, or match itself.
+    """
+    if not options.item:
+        raise OptionError(f"{ITEM} expects one or more slots, like item = (id).", subject=ITEM)
+    if not (options.user or options.feedback):
+        raise OptionError(f"{SUBJECT} expects slots of the user or of feedback, like user = (id).", subject=SUBJECT)
+    user = places(options.user, layout.slots, SUBJECT._replace(option="user"))
+    item = places(options.item, layout.slots, ITEM)
+    feedback = places(options.feedback, layout.bags, SUBJECT._replace(option="feedback"), len(layout.scalar))
+    named = [*user, *item, *feedback]
+    twice = next((layout.slots[place] for place in named if named.count(place) > 1), None)
+    if twice is not None:
+        message = f"{SUBJECT}: user, item and feedback name the slot {twice} twice; name it once."
+        raise OptionError(message, subject=SUBJECT)
+    return user, item, feedback
+
+
 def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     """Learn weights of all features, and vectors whose inner product is the match of user and item, by FTRL-proximal.
 
@@ -95,13 +116,7 @@ def xsvd(options: XsvdOptions, layout: Layout) -> Algorithm:
     features; Ning and Karypis, "SLIM", ICDM 2011, for weights of pairs of items.
     """
     loss = loss_of(options)
-    if not options.item:
-        raise OptionError(f"{ITEM} expects one or more slots, like item = (id).", subject=ITEM)
-    if not (options.user or options.feedback):
-        raise OptionError(f"{SUBJECT} expects slots of the user or of feedback, like user = (id).", subject=SUBJECT)
-    user = places(options.user, layout.slots, SUBJECT._replace(option="user"))
-    item = places(options.item, layout.slots, ITEM)
-    feedback = places(options.feedback, layout.bags, SUBJECT._replace(option="feedback"), len(layout.scalar))
+    user, item, feedback = sides_of(options, layout)
     bags = [place - len(layout.scalar) for place in feedback]
     pairs = pairs_of_items(options, layout, item, bags)
     cut = [*bags, *range(len(layout.bags), len(layout.bags) + len(pairs))]

@@ -66,7 +66,7 @@ class OffPolicy:
         rows = rows_of(version, engine, query)
         self._query, self._found, self._inputs = rows.query, rows.found, rows.inputs
         labels, self._algorithm = columns_from(version.manifest).labels, algorithm_of(version.manifest)
-        if not self._algorithm.values:
+        if not labels or not self._algorithm.values:
             raise StatementError(
                 f"ML.OFF_POLICY needs a model of labels of 0 and 1, or of numbers; {version.manifest.model} has none."
             )

@@ -12,8 +12,11 @@ from ...algorithms.graphs.limbs import NODE
 from ..engines.base import Engine
 from ..errors import DataError, StatementError, suggestion
 from ..input.numbers import floats, shown
+from ..input.roles import WEIGHT
+from ..input.slot_types import require_number
 from ..ps import _native
 from ..ps.keys import feature_keys
+from ..spark_types import type_words
 
 Ends = NDArray[np.int32]
 
@@ -42,9 +45,11 @@ class EdgeColumns(NamedTuple):
         assert target is not None
         if schema.field(source).type != schema.field(target).type:
             raise StatementError(
-                f"{function} gives vertices of both ends in one column: {source} is {schema.field(source).type}, and {target} "
-                f"is {schema.field(target).type}. CAST one of them."
+                f"{function} gives vertices of both ends in one column: {source} is {type_words(schema.field(source).type)}, "
+                f"and {target} is {type_words(schema.field(target).type)}. CAST one of them."
             )
+        if weight is not None:
+            require_number(schema.field(weight), WEIGHT)
         return EdgeColumns(source, target, weight)
 
 

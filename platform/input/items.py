@@ -124,13 +124,8 @@ def check_schema(log: pa.Schema, items: pa.Schema) -> None:
             f"named.{suggestion(first.name, log.names)}",
             subject=ITEMS,
         )
-    for field, where in ((first, "ITEMS"), (taken, "the query")):
-        if not is_category(field.type):
-            raise StatementError(
-                f"{field.name} identifies items, and is {spark_type(field.type)} in {where}; it must be a text, a whole "
-                "number, a date or a boolean. Use CAST.",
-                subject=ITEMS,
-            )
+    check_identifies(first, "ITEMS")
+    check_identifies(taken, "the query")
     both = [name for name in items.names[1:] if name.lower() in own]
     if both:
         raise StatementError(
@@ -138,12 +133,27 @@ def check_schema(log: pa.Schema, items: pa.Schema) -> None:
         )
 
 
+def check_identifies(field: pa.Field, where: str) -> None:
+    """Refuse a column that is to identify items, and whose type does not.
+
+    Args:
+        where: who returns it.
+    """
+    if not is_category(field.type):
+        raise StatementError(
+            f"{field.name} identifies items, and is {spark_type(field.type)} in {where}; it must be a text, a whole "
+            "number, a date or a boolean. Use CAST.",
+            subject=ITEMS,
+        )
+
+
 def check_items(items: pa.Table) -> None:
-    """Refuse items of which one is NULL or there twice.
+    """Refuse items of which one is NULL or there twice, or whose first column does not identify them.
 
     Raises:
         StatementError: names the item.
     """
+    check_identifies(items.schema.field(0), "ITEMS")
     first, column = items.column_names[0], items.column(0)
     if column.null_count:
         raise StatementError(
@@ -156,7 +166,7 @@ def check_items(items: pa.Table) -> None:
     if len(twice):
         raise StatementError(
             f"ITEMS has the item {twice[0]['values'].as_py()!r} {twice[0]['counts']} times. Its first column, "
-            "{first}, identifies items: SELECT DISTINCT, or one row of each.",
+            f"{first}, identifies items: SELECT DISTINCT, or one row of each.",
             subject=ITEMS,
         )
 

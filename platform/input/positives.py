@@ -37,6 +37,12 @@ class Taking(NamedTuple):
     label: str | None
     items: ItemFile | None
 
+    @property
+    def whose(self) -> str:
+        """The condition of a row that is taken, as it follows "rows": " whose click is 1"."""
+        wanted = [] if self.label is None else [f"{self.label} is 1"]
+        return f" whose {' and whose '.join([*wanted, *(['item ITEMS has'] if self.items is not None else [])])}"
+
     def schema(self, log: pa.Schema) -> pa.Schema:
         """Return the columns of rows that are taken.
 

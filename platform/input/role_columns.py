@@ -32,7 +32,9 @@ def found_roles(
                 asked = f"{role} names {column!r}{before}"
                 if not before and wanted.labels == ("label",) and role == LABEL:
                     asked = "Without a clause LABEL the label is the column 'label'"
-                message = f"{asked}, which the query does not return.{suggestion(column, own.values())}"
+                history, dot, _ = column.partition(".")
+                stored = f", and {history} is no stored history" if dot and role.part is not None else ""
+                message = f"{asked}, which the query does not return{stored}.{suggestion(column, own.values())}"
                 raise StatementError(message, subject=role)
     found = {role: tuple(shareable[column.lower()] for column in columns) for role, columns in roles}
     for role in (LABEL, IGNORE):

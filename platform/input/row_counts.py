@@ -37,7 +37,7 @@ class RowCounts(NamedTuple):
         return sum(self.rows)
 
 
-def counted(scan: Scan, splits: Sequence[Split], column: str) -> tuple[list[Split], RowCounts]:
+def counted(scan: Scan, splits: Sequence[Split], column: str, whose: str = "") -> tuple[list[Split], RowCounts]:
     """Return those of some splits of a scan that give rows, and how many they give.
 
     Rows that filters leave are counted by reading one column; where that takes long, the beginnings of some splits tell the
@@ -45,6 +45,7 @@ def counted(scan: Scan, splits: Sequence[Split], column: str) -> tuple[list[Spli
 
     Args:
         column: of the result, which is read.
+        whose: which rows the scan takes of the query's, as it follows "rows".
 
     Raises:
         StatementError: there are no rows.
@@ -52,7 +53,7 @@ def counted(scan: Scan, splits: Sequence[Split], column: str) -> tuple[list[Spli
     """
     splits, counts = _counted(scan, splits, column)
     if not splits:
-        raise StatementError("The query returns no rows; there is nothing to learn from.")
+        raise StatementError(f"The query returns no rows{whose}; there is nothing to learn from.")
     return splits, counts
 
 

@@ -17,6 +17,7 @@ from ..input.slot import Slot
 from ..input.vocabulary import keys_of, shown_keys
 from ..parts import ALGORITHM
 from ..scoring.top_k import Best
+from ..spark_types import type_words
 from .vertices import refuse_vertices
 
 if TYPE_CHECKING:
@@ -106,13 +107,15 @@ class Nearest:
         """Return the nearest features of some keys, by two passes over the rows: the first finds their own vectors."""
         wanted, which = np.unique(asked, return_inverse=True)
         own, numbers = np.zeros((len(wanted), self._table.dim), np.float32), np.full(len(wanted), -1)
+        rows = 0
         for slots, keys, vectors in self._rows():
             at = np.minimum(np.searchsorted(wanted, keys), max(len(wanted) - 1, 0))
             mine = wanted[at] == keys if len(wanted) else np.zeros(len(keys), bool)
             own[at[mine]], numbers[at[mine]] = vectors[mine], slots[mine]
+            rows += len(keys)
         known = numbers >= 0
         wanted, own = wanted[known], unit(own[known])
-        best, all_keys, start = Best(len(wanted), self._k), [], 0
+        best, all_keys, start = Best(len(wanted), min(self._k, max(1, rows))), [], 0
         step = max(1, CELLS // max(len(wanted), 1))
         for slots, keys, vectors in self._rows() if len(wanted) else ():
             kept = slots == numbers[known][0]
@@ -205,7 +208,7 @@ def column_of(slot: Slot, field: pa.Field, values: pa.Array) -> pa.Array:
         wanted = "BIGINT without NULL, as it holds ready-made ids" if ids else "STRING, a whole number or BOOLEAN"
         raise StatementError(
             f"ML.NEAREST takes values of {slot.name} from the first column of the query, {wanted}; {field.name} is "
-            f"{field.type}. Use CAST."
+            f"{type_words(field.type)}. Use CAST."
         )
     return values.cast(kind)
 

@@ -47,7 +47,7 @@ def vectors(
     key, name, query = _completed(version, engine, rows, side)
     prediction = Prediction(version, engine, query, None)
     if base is not None:
-        engine.schema(f"SELECT {quoted(key)}, vector FROM {base}")
+        _check_base(engine.schema(f"SELECT * FROM {base}"), base, key)
     made = internal_name("vectors")
     try:
         found = prediction.write(frozenset({key.lower(), f"predicted_{name}"}), folder, reporter)
@@ -96,6 +96,16 @@ def _check_keys(engine: Engine, view: str, key: str, side: str) -> None:
         raise StatementError(
             f"VECTORS OF {side} has a {key} {problem}. Its first column identifies rows: SELECT DISTINCT, or "
             f"WHERE {key} IS NOT NULL."
+        )
+
+
+def _check_base(schema: pa.Schema, base: str, key: str) -> None:
+    """Refuse a table that is no earlier export of the vectors of such keys."""
+    lacks = {key.lower(), "vector"} - {name.lower() for name in schema.names}
+    if lacks or not pa.types.is_list(schema.field(schema.names[[name.lower() for name in schema.names].index("vector")]).type):
+        raise StatementError(
+            f"DELTA FROM TABLE reads an earlier export of these vectors, with the columns {key} and vector; {base} has "
+            f"{', '.join(schema.names)}. Name the table of one."
         )
 
 

@@ -24,6 +24,25 @@ def refuse_vertices(manifest: Manifest, what: str) -> None:
         )
 
 
+def refuse_edges(manifest: Manifest, what: str) -> None:
+    """Refuse to score rows by what was computed from edges alone: values of vertices, or pairs of them.
+
+    Args:
+        what: scores rows, as it begins a message: "ML.EVALUATE measures predictions".
+
+    Raises:
+        StatementError: a version was.
+    """
+    from ..training.recipe import algorithm_of  # imports JAX
+
+    refuse_vertices(manifest, what)
+    if algorithm_of(manifest).program is not None:
+        raise StatementError(
+            f"{what}, and {manifest.model} has pairs of vertices, by {manifest.algorithm.name}. List them: SELECT * FROM "
+            f"ML.RELATED(MODEL {manifest.model}, (SELECT DISTINCT item AS node FROM t))."
+        )
+
+
 def value_of(manifest: Manifest) -> str:
     """Return the expression of a vertex's value over its row, as ML.PREDICT gives it."""
     from ...algorithms.vertex_program import FIXED, ONE, VertexProgram

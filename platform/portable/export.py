@@ -38,7 +38,7 @@ from ..images.tables import FileOfTables, absent_of, files_of, training_of
 from ..input.columns import columns_in
 from ..input.scaling import Scales, moments_in
 from ..models.exports import ROWS, Exported, Marker, check_no_more, check_replaced, exported
-from ..models.vertices import refuse_vertices
+from ..models.vertices import refuse_edges
 from ..ps._native import Image
 from ..scoring.prediction import bounds_of, intervals_of
 from ..scoring.scorer_cache import scorer_of
@@ -247,7 +247,7 @@ def export_portable(
         ModelError: the folder holds something else, a graph cannot be made, or it gives other predictions.
     """
     check_free(target, version.manifest.model, kind, replace)
-    refuse_vertices(version.manifest, f"{FORMAT} {kind} makes a graph of what scores weights")
+    refuse_edges(version.manifest, f"{FORMAT} {kind} makes a graph of what scores weights")
     check_inside(algorithm_of(version.manifest), version.manifest.algorithm.name, kind)
     what = f"{kind}, the algorithm {version.manifest.algorithm.name},"
     widths = () if level is None else intervals_of(version, level)

@@ -94,6 +94,8 @@ def had_columns(
                 f"EXCLUDE names {exclude!r}, which the query does not return.{suggestion(exclude, rows.names)}"
             )
         column = rows.field(own[exclude.lower()])
+        if is_array(column.type) and pa.types.is_null(column.type.value_type):
+            return ()  # array(): nothing is left out
         if not (is_array(column.type) and alike(column.type.value_type, item.type)):
             raise StatementError(
                 f"EXCLUDE expects an array of items that a row has, of {type_words(item.type)} as {item.name} is in ITEMS; "

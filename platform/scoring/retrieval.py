@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..engines.base import Engine
 from ..errors import StatementError, suggestion
 from ..quoting import quoted
+from ..spark_types import type_words
 from ..training.clauses.label import LABEL
 from .catalogue import alike, is_array, places_of
 from .ranking import Ranking
@@ -58,8 +59,8 @@ class Retrieval:
         kind = taken.type.value_type if is_array(taken.type) else taken.type
         if not alike(kind, item.type):
             raise StatementError(
-                f"{taken.name} of the query holds {taken.type}, and {item.name} of ITEMS {item.type}, which cannot be the same "
-                "items. Use CAST."
+                f"{taken.name} of the query holds {type_words(taken.type)}, and {item.name} of ITEMS {type_words(item.type)}, "
+                "which cannot be the same items. Use CAST."
             )
         label = LABEL.kept(version.manifest).positive
         if label is not None and label.lower() in {name.lower() for name in schema.names}:

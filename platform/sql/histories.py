@@ -75,9 +75,13 @@ class Selected:
         self.joined: HistoryJoin | None = None
         self.lookups: list[Lookup] = []
         self.carried: dict[str, str] = {}  # expression over FROM -> column of the subquery
+        self.places: list[int] = []  # where each of these is written
+        self.item = range(0)  # the tokens of the column that is read
+        self.columns: list[int] = []  # where each column is written
         self.inner: list[Passage] = []
         self.outer: dict[str, str] = {}  # name -> expression over the subquery
         self.star: str | None = None
+        self.events = tokens[at].start  # where the events are named
 
     def rewritten(self) -> Passage:
         """Return the text with this SELECT over a subquery."""
@@ -87,31 +91,36 @@ class Selected:
             raise self._error(PLACE, self.at)
         rows = self._read_join(source, tail)
         for start, stop in self._items(first + 1, source):
+            self.item = range(start, stop)
+            self.columns.append(self.tokens[start].start)
             with self._placing(start):
                 self._read_item(start, stop)
+        self.item = range(tail, end)
         after = self._after(tail, end)
         before, behind = subquery(self.lookups)
         start = self.tokens[first].start
         glue = self.passage.inserted
-        columns = [*self.inner, *(glue(f"{expression} AS {name}", start) for expression, name in self.carried.items())]
+        carried = zip(self.carried.items(), self.places, strict=True)
+        columns = [*self.inner, *(glue(f"{expression} AS {name}", at) for (expression, name), at in carried)]
         return self.passage.cut(0, start).joined(
-            glue(f"SELECT {self._columns()} FROM ({before}SELECT ", start),
+            *self._columns(start),
+            glue(f" FROM ({before}SELECT ", start),
             *[piece for column in columns for piece in (glue(", ", start), column)][1:],
             glue(" ", start),
             rows,
-            glue(f"{behind}) AS {HISTORIES}", start),
+            glue(f"{behind}) AS {HISTORIES}", self.events),
             *after,
             self.passage.cut(self.tokens[end - 1].end, len(self.passage.text)),
         )
 
-    def _columns(self) -> str:
-        """Return the columns of the SELECT over the subquery."""
+    def _columns(self, start: int) -> Iterator[Passage]:
+        """Yield SELECT, which stood at `start`, and its columns over the subquery, each where it stood."""
         hidden = [name for name in self.outer.values() if name.startswith("xpsql_i")]
         hidden += [*self.carried.values(), *(f"xpsql_h{number}" for number in range(len(self.lookups)))]
-        return ", ".join(
-            f"* EXCEPT ({', '.join(hidden)})" if name == self.star else f"{expression} AS {quoted(name.rstrip())}"
-            for name, expression in self.outer.items()
-        )
+        yield self.passage.inserted("SELECT ", start)
+        for number, ((name, expression), at) in enumerate(zip(self.outer.items(), self.columns, strict=True)):
+            column = f"* EXCEPT ({', '.join(hidden)})" if name == self.star else f"{expression} AS {quoted(name.rstrip())}"
+            yield self.passage.inserted(f", {column}" if number else column, at)
 
     def _bounds(self) -> tuple[int, int]:
         """Return the numbers of the token SELECT and of the one after the SELECT's last."""
@@ -208,7 +217,11 @@ class Selected:
 
     def _carry(self, expression: str) -> str:
         """Return the name of the column of the subquery that has an expression over the rows of FROM."""
-        return self.carried.setdefault(expression, f"xpsql_c{len(self.carried)}")
+        if expression not in self.carried:
+            self.carried[expression] = f"xpsql_c{len(self.carried)}"
+            written = (index for index in self.item if self.tokens[index].text == expression)
+            self.places.append(self.tokens[next(written, self.item.start)].start)
+        return self.carried[expression]
 
     def _after(self, tail: int, end: int) -> list[Passage]:
         """Return ORDER BY and what follows, over the columns of the subquery."""
@@ -241,6 +254,7 @@ class Selected:
         end = self._next(on, tail, AFTER_JOIN)
         if on == tail or (end < tail and self.tokens[end].text.upper() not in ("WHERE", "WINDOW")):
             raise self._error(f"Expected {JOIN}, as the last join.", join)
+        self.events = self.tokens[join + 2].start
         with self._placing(on):
             self.joined = joined_by(self._between(join + 2, on).text, self._between(on + 1, end).text)
         return self._between(source, join).joined(self.passage.inserted(" ", 0), self._between(end, tail))

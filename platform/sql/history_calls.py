@@ -86,6 +86,8 @@ class Reader(NamedTuple):
             )
         if not (isinstance(second, exp.Literal) and second.this.isdecimal() and 1 <= int(second.this) <= MOST):
             raise StatementError(f"HISTORY keeps a whole number of values from 1 to {MOST:,}, got {sql(second)}.")
+        if rest and not is_age(rest[0]):
+            raise StatementError(f"HISTORY keeps events up to an age, INTERVAL n DAYS or a number from 0, got {sql(rest[0])}.")
         keep, within = int(second.this), sql(rest[0]) if rest else None
         wanted = sql(value) if condition is None else f"CASE WHEN {sql(condition)} THEN {sql(value)} END"
         if self.joined is not None:
@@ -124,6 +126,14 @@ class Reader(NamedTuple):
 def parts_of(node: exp.Expr) -> list[exp.Expr]:
     """Return the expressions of `a` or `(a, b)`."""
     return node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]
+
+
+def is_age(node: exp.Expr) -> bool:
+    """Return whether an expression can be an age: an interval or a number, the same for all rows, and not negative."""
+    number = node.this if isinstance(node, exp.Interval) else node
+    text = isinstance(number, exp.Literal) and number.is_string
+    negative = isinstance(number, exp.Neg) or (text and number.name.lstrip().startswith("-"))
+    return not (negative or (text and number is node) or node.find(exp.Column))
 
 
 def side_of(over: exp.Window) -> EventKey:

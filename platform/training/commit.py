@@ -212,6 +212,10 @@ def nothing_learned(prepared: Prepared, held: SavedShards, metrics: Metrics) -> 
     if prepared.parent is not None or not metrics.examples or algorithm.learns.learner is not None:
         return None
     if not columns.labels and metrics.as_dict()["mae"] == 0:
+        if algorithm.match is not None:
+            return (
+                f"Nothing was learned: no row has an item to tell from others. Check how the query makes the rows of {slots}."
+            )
         return (
             "Nothing was learned: no row has two values or more of a slot that belong together. Check how the query makes the "
             f"arrays of {slots}."

@@ -183,6 +183,12 @@ def test_rows_that_are_no_decisions_are_refused(embedded: xpsql.Session, path: P
         judged(embedded, f"{later(path, columns)}, ACTION ad")
 
 
+def test_a_model_without_labels_is_refused(embedded: xpsql.Session, path: Path) -> None:
+    embedded.sql(f"TRAIN MODEL ranks USING pagerank SOURCE user TARGET ad AS SELECT user, ad FROM parquet.`{path}`")
+    with pytest.raises(StatementError, match="needs a model of labels of 0 and 1, or of numbers; ranks has none"):
+        embedded.sql(f"SELECT * FROM ML.OFF_POLICY(MODEL ranks, (SELECT *, user AS node FROM parquet.`{path}`), {NAMES})")
+
+
 def test_a_log_of_no_rows_is_refused(embedded: xpsql.Session, path: Path) -> None:
     with pytest.raises(DataError, match="the query returns none"):
         judged(embedded, later(path).replace("> 0)", "> 7)"))

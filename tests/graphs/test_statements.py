@@ -214,6 +214,7 @@ def test_what_has_no_effect_or_is_missing_is_refused_with_words(session: xpsql.S
         "ALTER MODEL m APPLY scale (factor = 2)",
         "SELECT * FROM ML.FEATURE_IMPORTANCE(MODEL m)",
         "SELECT * FROM ML.NEAREST(MODEL m, node, 1, 3)",
+        "SELECT * FROM ML.EVALUATE(MODEL m, (SELECT 1 AS node))",
         "EXPORT MODEL m TO '{folder}' FORMAT onnx",
         "EXPORT MODEL m TO '{folder}' FORMAT serving",
         "MERGE MODEL both FROM m, n",

@@ -94,3 +94,13 @@ def test_spark_finds_the_pairs_of_one_process(session: xpsql.Session, tmp_path: 
         there.sql(statement)
     with xpsql.connect(tmp_path / "spark", "duckdb", SilentReporter()) as read:
         assert related(read) == related(session)
+
+
+def test_pairs_score_no_rows(session: xpsql.Session, tmp_path: Path) -> None:
+    train(session, "swing", taken())
+    for statement in (
+        "SELECT * FROM ML.EVALUATE(MODEL m, (SELECT 1 AS node))",
+        f"EXPORT MODEL m TO '{tmp_path / 'out'}' FORMAT serving",
+    ):
+        with pytest.raises(StatementError, match=r"m has pairs of vertices, by swing. List them: SELECT \* FROM ML.RELATED"):
+            session.sql(statement).arrow()

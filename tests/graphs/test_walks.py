@@ -108,11 +108,12 @@ def test_walks_feed_word2vec(session: xpsql.Session) -> None:
         ("ML.WALKS(TABLE edges, SOURCE src, TARGET dst, WITH (lenght = 3))", "lenght"),
         ("ML.WALKS(TABLE edges, SOURCE src, TARGET dst, WITH (p = 0))", "p expects"),
         ("ML.WALKS((SELECT src, CAST(dst AS STRING) AS dst FROM edges), SOURCE src, TARGET dst)", "CAST one of them"),
+        ("ML.WALKS(TABLE edges, SOURCE src, TARGET dst, WEIGHT note)", "WEIGHT expects a number or boolean; note is string"),
         ("ML.WALKS((SELECT 1.5D AS src, 2.5D AS dst), SOURCE src, TARGET dst)", "must be texts, integers"),
     ],
 )
 def test_calls_that_cannot_run_are_refused(session: xpsql.Session, call: str, message: str) -> None:
-    session.register("edges", edges_table([(1, 2)]))
+    session.register("edges", edges_table([(1, 2)]).append_column("note", pa.array(["x"])))
     with pytest.raises(StatementError, match=message):
         session.sql(f"SELECT * FROM {call}").arrow()
 

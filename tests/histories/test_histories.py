@@ -249,6 +249,14 @@ OF_LOG = "CREATE HISTORY h AS SELECT user, ts, item FROM log"
         ("CREATE HISTORY h AS SELECT user, ts FROM log PARTITION BY user ORDER BY ts KEEP LAST 5", "needs a column other than"),
         (f"{OF_LOG} PARTITION BY who ORDER BY ts KEEP LAST 5", "no column who"),
         (
+            "CREATE HISTORY h AS SELECT *, 1 AS Item FROM log PARTITION BY user ORDER BY ts KEEP LAST 5",
+            "returns two columns item; rename one with AS",
+        ),
+        (
+            "CREATE HISTORY `` AS SELECT user, ts, item FROM log PARTITION BY user ORDER BY ts KEEP LAST 5",
+            "A name takes 1 to 200 bytes",
+        ),
+        (
             f"{OF_LOG} PARTITION BY user ORDER BY ts KEEP LAST 0",
             "from 1 to 1,000,000, got 0",
         ),

@@ -198,7 +198,7 @@ def test_a_field_that_a_history_lacks_is_refused_at_its_place(session: xpsql.Ses
 
 
 def test_a_history_of_another_name_is_a_column_that_the_query_lacks(session: xpsql.Session) -> None:
-    with pytest.raises(StatementError, match="which the query does not return"):
+    with pytest.raises(StatementError, match="which the query does not return, and click_log is no stored history"):
         session.sql(f"TRAIN MODEL m {USING.replace('clicks.', 'click_log.')} LABEL click AS {QUERY}")
 
 

@@ -89,7 +89,7 @@ def test_spark_measures_the_same(session: xpsql.Session, spark: SparkSession) ->
         (f"MODEL svd, TABLE log, {ALL}, (3, 'a')", "1 or more, or several.*got"),
         (f"MODEL svd, TABLE log, {ALL}, (3, 13)", "asked for 13 items, and ITEMS has 12.*line 1"),
         (f"MODEL svd, (SELECT user, had AS items FROM log), {ALL}, 3", "needs a column item.*Did you mean items"),
-        (f"MODEL svd, (SELECT user, 3 AS item FROM log), {ALL}, 3", "item of the query holds int.*and item of ITEMS string"),
+        (f"MODEL svd, (SELECT user, 3 AS item FROM log), {ALL}, 3", "item of the query holds int, and item of ITEMS string"),
         (f"MODEL svd, (SELECT item FROM log), {ALL}, 3", "needs the column user, which neither the query nor ITEMS returns"),
         (f"MODEL svd, TABLE log, {ALL}, 3, EXCLUDE user", "EXCLUDE expects an array of items"),
     ],

@@ -89,6 +89,10 @@ def test_a_delta_leads_from_an_export_to_the_next(session: xpsql.Session, spark:
         ("m VECTORS OF QUERY (SELECT DISTINCT user FROM log) TO TABLE t", "needs the column had"),
         ("m VECTORS OF USERS (SELECT 1) TO TABLE t", "Expected whose vectors.*ITEMS.*QUERY"),
         (f"m VECTORS OF ITEMS {ITEMS} TO TABLE t DELTA FROM TABLE nothing", "nothing"),
+        (
+            f"m VECTORS OF ITEMS {ITEMS} TO TABLE t DELTA FROM TABLE log",
+            "an earlier export of these vectors, with the columns item and vector; log has user, ",
+        ),
     ],
 )
 def test_what_cannot_be_exported_is_refused(session: xpsql.Session, statement: str, message: str) -> None:

@@ -187,6 +187,17 @@ OVER = "OVER (PARTITION BY user ORDER BY ts)"
             "Expected HISTORY",
         ),
         (f"SELECT nowhere + 1, HISTORY(item, 5) {OVER} FROM log", "nowhere", "nowhere"),
+        (f"SELECT user, HISTORY(nowhere, 5) {OVER} FROM log", "nowhere", "There is no column nowhere"),
+        ("SELECT user, HISTORY(item, 5) OVER (PARTITION BY nobody ORDER BY ts) FROM log", "nobody", "no column nobody"),
+        (
+            "SELECT HISTORY(e.item, 5) FROM log t HISTORY JOIN nothing e ON e.user = t.user AND e.ts < t.ts",
+            "nothing",
+            "There is no table or view nothing",
+        ),
+        (f"SELECT HISTORY(item, 5, -1) {OVER} FROM log", "HISTORY", "an age, INTERVAL n DAYS or a number from 0, got -1"),
+        (f"SELECT HISTORY(item, 5, -INTERVAL 7 DAYS) {OVER} FROM log", "HISTORY", "a number from 0, got -INTERVAL"),
+        (f"SELECT HISTORY(item, 5, '7') {OVER} FROM log", "HISTORY", "a number from 0, got '7'"),
+        (f"SELECT HISTORY(item, 5, ts) {OVER} FROM log", "HISTORY", "a number from 0, got ts"),
         (
             f"CONTINUE MODEL m WITH (until = 'available') AS SELECT HISTORY(item, 5) {OVER} FROM STREAM log",
             "HISTORY",

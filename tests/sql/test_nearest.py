@@ -83,6 +83,11 @@ def test_spark_finds_the_same(session: xpsql.Session, spark: SparkSession) -> No
         assert there.sql(text).arrow().to_pylist() == session.sql(text).arrow().to_pylist()
 
 
+def test_more_than_there_are_are_all(session: xpsql.Session) -> None:
+    found = session.sql("SELECT * FROM ML.NEAREST(MODEL m, item, 'i3', 10000000000000)").arrow()
+    assert found == session.sql("SELECT * FROM ML.NEAREST(MODEL m, item, 'i3', 1000)").arrow()
+
+
 def test_similarities_are_cosines_in_falling_order(session: xpsql.Session) -> None:
     found = session.sql(NEAREST.format("item, 'i3', 100")).arrow()
     similarity = found["similarity"].to_pylist()
@@ -111,6 +116,7 @@ def test_those_of_a_query_are_those_of_each_of_its_values(session: xpsql.Session
     ("arguments", "message"),
     [
         ("MODEL m, item, (SELECT 1.5D AS item), 5", "STRING, a whole number or BOOLEAN; item is double. Use CAST"),
+        ("MODEL m, item, (SELECT array('a') AS item), 5", "item is array<string>. Use CAST"),
         ("MODEL ids, id, (SELECT 'a' AS id), 5", "BIGINT without NULL, as it holds ready-made ids; id is string"),
         ("MODEL m, item, (SELECT 'i3' AS key), 5", "two columns key; rename the query's column"),
         ("MODEL m, item, (SELECT nothing), 5", "nothing.*line 1"),

@@ -131,6 +131,7 @@ def test_a_training_with_vectors_is_explained_with_its_estimates(session: xpsql.
         ),
         ("word2vec AS SELECT one FROM log", "no row has two values or more.*arrays of one"),
         ("word2vec AS SELECT two FROM log", ""),
+        ("two_tower AS SELECT user, 'i' AS item FROM log LIMIT 1", "an item to tell from others.*rows of user, item"),
         (
             "xftrl (intercept = false) LABEL label AS SELECT label, CAST(NULL AS DOUBLE) AS x FROM log",
             "learned of x: no row has",

@@ -105,6 +105,12 @@ REFUSED = [
     (TOWERS, f"({CATALOGUE} UNION ALL SELECT 7, 'k', NULL, 1)", "", r"ITEMS has the item 7 2 times.*at .ITEMS"),
     (TOWERS, f"({CATALOGUE} UNION ALL SELECT NULL, 'k', NULL, 1)", "", r"ITEMS has an item whose item is NULL.*at .ITEMS"),
     (TOWERS, f"({CATALOGUE} LIMIT 0)", "", "ITEMS returns no rows"),
+    (
+        TOWERS,
+        f"(SELECT item + 100000 AS item, * EXCEPT (item) FROM ({CATALOGUE}))",
+        "",
+        "returns no rows whose click is 1 and whose item ITEMS has; there is nothing to learn",
+    ),
     (TOWERS, f"(SELECT item AS itme FROM ({CATALOGUE}))", "", r"which item a row is about.*at .ITEMS"),
     (TOWERS, f"(SELECT price, item FROM ({CATALOGUE}))", "", "it needs the column price"),
     (TOWERS, f"(SELECT item, 'u' AS user FROM ({CATALOGUE}))", "", "Both the query and ITEMS return user"),
@@ -129,6 +135,8 @@ def test_bad_items_are_refused_at_their_place(embedded: xpsql.Session, tmp_path:
     for label, message in (("clik", "Did you mean click"), ("user", "expects a number"), ("click, item", "one for two_tower")):
         with pytest.raises(StatementError, match=message):
             embedded.sql(f"TRAIN MODEL m USING two_tower LABEL {label} AS SELECT * FROM {read}")
+    with pytest.raises(StatementError, match="The query returns no rows whose click is 1; there is nothing to learn"):
+        embedded.sql(f"TRAIN MODEL m USING two_tower LABEL click AS SELECT user, item, 0 AS click FROM {read}")
     with pytest.raises(DataError, match=r"LABEL click must be 0 or 1; row [0-9]+ of .* has 2"):
         embedded.sql(f"TRAIN MODEL m USING two_tower LABEL click AS SELECT user, item, click + 1 AS click FROM {read}")
 

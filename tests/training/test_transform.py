@@ -232,6 +232,7 @@ def test_a_version_tells_its_list_with_the_constants(session: xpsql.Session) -> 
         ("age + 1 AS age, *", "age + 1 AS age", r"\* EXCEPT \(age\)"),
         ("user, agee + 1 AS a", "agee + 1 AS a", "reads agee, which the query does not return"),
         ("user, age + 1", "age + 1", "expression AS name"),
+        ("upper(user)", "upper(user)", "expression AS name"),
         ("user, click + 1 AS click", "click + 1 AS click", "has a role"),
         ("user, upper(user) AS u, lower(user) AS u", "lower(user) AS u", "gives u twice"),
         ("user, QUANTILES(age) AS q", "QUANTILES(age)", r"takes \(x, number\)"),

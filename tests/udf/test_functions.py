@@ -77,6 +77,7 @@ def test_keys_of_decimals_below_one_have_their_zero(engine: Engine) -> None:
 @pytest.mark.parametrize(("x", "bucket"), [("-1", 0), ("0", 1), ("9.5", 1), ("10", 2), ("1e9", 2), ("NULL", None)])
 def test_bucketize_counts_the_bounds_that_are_at_most_x(engine: Engine, x: str, bucket: int | None) -> None:
     assert value(engine, f"bucketize({x}, array(0, 10))") == bucket
+    assert value(engine, f"bucketize({x}, array())") == (None if bucket is None else 0)
 
 
 @pytest.mark.parametrize(

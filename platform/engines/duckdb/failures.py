@@ -44,7 +44,10 @@ DIFFERS = re.compile(
 USING_MISSING = re.compile(r'Column "(?P<name>[^"]*)" does not exist on (?P<side>left|right) side of join')
 HINTS = re.compile(r"\n(?:Possible (?:fixes|solutions?)|If you are trying|This can happen|Try setting).*", re.DOTALL)
 LONGEST = 600
-NO_ARRAY = "Invalid LIST argument during lambda function binding"
+NO_ARRAY = re.compile(
+    r"Invalid LIST argument during lambda function binding|can't be cast to the destination type \w+\[\]", re.IGNORECASE
+)
+NO_FUNCTION = re.compile(r"No function matches the given name and argument types '(?P<name>[^'(]+)\((?P<types>[^']*)\)'")
 CANDIDATES = re.compile(r"Candidate tables?:.*", re.DOTALL)
 BROKEN_LINE = "does not support null_padding in conjunction with quoted new lines"
 BROKEN_JSON = re.compile(
@@ -55,6 +58,7 @@ PREFIX = re.compile(r"^(?:[A-Z][A-Za-z/ -]*? (?:Error|Exception): )+")
 EXCERPT = re.compile(r"\s*\nLINE \d+:.*", re.DOTALL)
 SETTINGS = re.compile(r"\n  file = (?P<file>.*?)\n.*", re.DOTALL)
 ADVICE = re.compile(r'\s*Did you mean "[^"]*"\?')
+LIKES = {"~~": "LIKE", "!~~": "LIKE"}
 TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGINT", "VARCHAR": "STRING", "BLOB": "BINARY",
          "INTEGER": "INT"}  # fmt: skip
 TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
@@ -120,7 +124,11 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         value = next(one for one in found.group("text", "value", "decimal", "number") if one is not None)
         kind = (found["word"] or found["kind"] or found["narrow"]).upper()
         return StatementError(bad_value(value, "INT" if kind == "INTEGER" else TYPES.get(kind, kind)))
-    if NO_ARRAY in message:
+    if found := NO_FUNCTION.search(message):
+        name, types = LIKES.get(found["name"], found["name"]), TYPE.sub(lambda kind: TYPES[kind[0]], found["types"])
+        types = types.replace(" WITH TIME ZONE", "").replace("STRING_LITERAL", "STRING")
+        return StatementError(f"{name} does not take ({types}). Use CAST.", find_word(text, name))
+    if NO_ARRAY.search(message):
         return StatementError("A function that takes an array got something else. Give it one: array(1, 2).")
     if BROKEN_LINE in message:
         return StatementError("A quoted value of the CSV file has a line break; read it with the option multiLine 'true'.")

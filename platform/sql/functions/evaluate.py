@@ -23,8 +23,10 @@ def run(context: StatementContext, call: Call) -> pa.Table | Pending:
     if call.items is not None:
         return of_retrieval(context, call, version, data, call.items, ks)
 
+    from ...models.vertices import refuse_edges
     from ...scoring.evaluation import Evaluation
 
+    refuse_edges(version.manifest, "ML.EVALUATE measures predictions")
     with data.locating():
         group = version.manifest.roles.group if version.manifest.roles.labels else None
         evaluation = Evaluation(version, context.engine, data.text, group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,8 @@ class CreateHistory:
         from ...spark_types import type_words
 
         schema = self.schema(context)
+        if twice := sorted(name for name, times in Counter(map(str.lower, schema.names)).items() if times > 1):
+            raise StatementError(f"The query returns two columns {twice[0]}; rename one with AS.")
         kinds = {field.name.lower(): field.type for field in schema}
         for column in (self.partition, self.order):
             if column.value.lower() not in kinds:

@@ -155,7 +155,8 @@ def read_column(passage: Passage) -> WrittenItem:
     with (ahead := passage.inserted("SELECT ", 0).joined(passage)).locating():
         tree = parse(ahead.text)
     items = tree.expressions if isinstance(tree, exp.Select) else []
-    if len(items) != 1 or not isinstance(tree, exp.Select) or tree.args.get("from_") or not items[0].alias_or_name:
+    named = len(items) == 1 and isinstance(items[0], exp.Alias | exp.Column)
+    if not named or not isinstance(tree, exp.Select) or tree.args.get("from_"):
         raise StatementError("A column of TRANSFORM is an expression with a name: expression AS name.", whole)
     item = items[0]
     if (inner := item.this) is not None and isinstance(inner, exp.Anonymous) and inner.name.upper() == "RATE":

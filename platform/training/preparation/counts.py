@@ -16,7 +16,8 @@ def rows(given: Preparation) -> Preparation:
     splits = list(resumed.splits) if resumed is not None and kept(plan) else scan.splits()
     for split in splits if resumed is not None else ():
         scan.check(split)
-    splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0])
+    whose = "" if given.taking is None else given.taking.whose
+    splits, counts = counted(scan, splits, (columns.labels or columns.learned)[0], whose)
     share = given.trial.share
     user = user_of(plan)
     if share is not None and resumed is None:

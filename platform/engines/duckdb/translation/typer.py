@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
     from duckdb.sqltypes import DuckDBPyType
 
+NO_TYPE = '"NULL"'  # DuckDB's name of the type of NULL, and of the elements of array()
 WRITTEN = "written"  # the text of a translated WITH query, in its meta
 
 
@@ -142,5 +143,6 @@ def closed(node: exp.Expr) -> exp.Expr:
 def null_of(part: exp.Expr, types: dict[str, str]) -> exp.Expr:
     """Return a lambda's parameter as a NULL of its type, everything else as it is."""
     if isinstance(part, exp.Identifier) and part.name in types and not isinstance(part.parent, exp.Column | exp.Alias):
-        return exp.cast(exp.null(), exp.DataType.build(types[part.name], dialect="duckdb"))
+        kind = types[part.name].replace(NO_TYPE, "INT")
+        return exp.cast(exp.null(), exp.DataType.build(kind, dialect="duckdb"))
     return part
