@@ -74,10 +74,9 @@ class SequenceOptions:
         maximum=16_384,
         needs=(when("history"),),
     )
-    encoder: str | None = option(
-        None,
-        "sasrec, a transformer that sees how many events lie between two, by default without LABEL; or hstu, which sees times, "
-        "too, with LABEL",
+    encoder: str = option(
+        "sasrec",
+        "sasrec, a transformer that sees how many events lie between two; or hstu, which sees times, too",
         choices=tuple(ENCODERS),
     )
     length: int = option(
@@ -189,8 +188,7 @@ class SequenceNetwork:
                 "IGNORE, or add a LABEL to predict."
             )
         sizes = EncoderSizes(options.layers, options.dim, options.heads, options.length, options.dropout)
-        encoder = options.encoder or ("hstu" if layout.labels else "sasrec")
-        self._encoder = ENCODERS[encoder](sizes)
+        self._encoder = ENCODERS[options.encoder](sizes)
         own: tuple[DenseSpec, ...] = (DenseSpec(START, (options.dim,), normal(880, options.init_scale, (options.dim,))),)
         if layout.labels:
             check_hidden(options.hidden, "hidden", "sequence")
