@@ -14,11 +14,14 @@ from ...platform.operators.base import Context, Operator, Rows, TableSpec
 from ...platform.options import given_or, known, option
 from ...platform.reserved import INTERCEPT_NUMBER
 from ..base import Algorithm, Inputs, Intercept, Layout, Online, Sizing, Supervised, Traits
-from ..layers.lookups import taken, totals
+from ..layers.lookups import is_portable, taken, totals
 from ..layers.pooling import POOLINGS, over_values, pooled
 from ..losses import Loss, exponential, identity
 from ..rates import rate_of, weights_by
 from ..sums import Sums
+
+MOST_UNROLLED = 8
+"""Labels and classes up to which a step has the sum of each by itself: with 30 that took 11 s to trace and compile."""
 
 
 def pooling_option() -> Any:
@@ -102,6 +105,8 @@ def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
         float32[batch, num_labels]
     """
     # Vectors are summed several times faster than matrices of one column.
+    if weights.shape[1] > MOST_UNROLLED and not is_portable():
+        return jax.lax.map(lambda column: column_scores(column, inputs), weights.T).T
     return jnp.stack([column_scores(weights[:, label], inputs) for label in range(weights.shape[1])], axis=1)
 
 
