@@ -31,6 +31,8 @@ AT_ONCE = 0.5
 """The part of the shorter of reading and learning that does not overlap with the longer one where both have a core."""
 FOUND_SECONDS = 0.02
 """What it takes to find a program in the cache, which is not compiled again."""
+UNLIKE_SAMPLE = 1.35
+"""What reading and learning take beside what they took in the sample, whose rows the caches hold: the mean of twelve algorithms."""
 NEW_ROW_SECONDS, BYTE_SECONDS = 1.5e-7, 4e-9
 """What it takes to create a row, and to write a byte of rows into the version, here."""
 
@@ -51,7 +53,7 @@ def cost(prepared: Prepared) -> Cost:
     reading, learning = seconds * rows / sampled / encoders(prepared.places.workers), number * fmean(steps)
     shorter, longer = sorted((reading, learning))
     once = begin + features * NEW_ROW_SECONDS + size * BYTE_SECONDS
-    return Cost(longer + (AT_ONCE if cores() > 1 else 1) * shorter, features, size, once)
+    return Cost(UNLIKE_SAMPLE * (longer + (AT_ONCE if cores() > 1 else 1) * shorter), features, size, once)
 
 
 def first_batches(prepared: Prepared) -> tuple[list[Batch], float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,20 +19,54 @@ from ..estimates import Cost, estimated_bytes
 from ..prepared import Prepared
 from .examples import KeptExamples
 
-ROWS = 8192
+FEW, MORE = 2048, 8192
 KEPT_TWICE = 2  # as encoded, and as the search takes them
 
 
+class Tried(NamedTuple):
+    """A search on the first examples.
+
+    Attributes:
+        encoding, step: seconds of reading and encoding them, and of a step.
+        steps: how many the search took.
+    """
+
+    examples: KeptExamples
+    encoding: float
+    step: float
+    steps: int
+
+    @property
+    def count(self) -> int:
+        return max(1, self.examples.examples)
+
+
 def cost(prepared: Prepared) -> Cost:
-    """Return the cost of the search: about as many steps as on the first rows, each in proportion to the rows."""
+    """Return the cost of the search: about as many steps as on the first rows, each with a fixed part, and a part in proportion
+    to the rows."""
     share_work(cores())
     every = prepared.counts.total
-    part = first_rows(prepared, ROWS)
+    few, more = (tried(prepared, rows) for rows in (FEW, MORE))
+
+    def of_all(first: float, second: float) -> float:
+        between = more.count - few.count
+        each = (second - first) / between if between > 0 else second / more.count
+        return second + max(each, 0.0) * (every - more.count)
+
+    features = prepared.features()
+    kept = KEPT_TWICE * more.examples.bytes * every // more.count
+    total = of_all(few.encoding, more.encoding) + more.steps * of_all(few.step, more.step)
+    return Cost(total, features, estimated_bytes(prepared.recipe, features) + kept)
+
+
+def tried(prepared: Prepared, rows: int) -> Tried:
+    """Search on the first rows."""
+    part = first_rows(prepared, rows)
     for _ in range(2):  # the second time all is warm
         begun = time.perf_counter()
         examples = KeptExamples(part, range(len(part.splits)), prepared.places.workers)
         examples.scale(examples.moments)
-    encoded, count = time.perf_counter() - begun, max(1, examples.examples)
+    encoding = time.perf_counter() - begun
     steps: list[float] = []
     algorithm = prepared.recipe.algorithm
     solve = algorithm.learns.solve
@@ -48,11 +83,7 @@ def cost(prepared: Prepared) -> Cost:
     counts = np.repeat(examples.features.counts.astype(np.float64), table.dim)
     known = SolverInput(np.zeros(counts.size), counts, np.repeat(examples.features.slots == INTERCEPT_NUMBER, table.dim))
     solve(objective, known, lambda iteration, value: None)
-    features = prepared.features()
-    kept = KEPT_TWICE * examples.bytes * every // count
-    times = every / count
-    total = times * (encoded + len(steps) * median(steps))
-    return Cost(total, features, estimated_bytes(prepared.recipe, features) + kept)
+    return Tried(examples, encoding, median(steps), len(steps))
 
 
 def first_rows(prepared: Prepared, count: int) -> Prepared:
