@@ -106,7 +106,8 @@ def linear_scores(weights: jax.Array, inputs: Inputs) -> jax.Array:
     """
     # Vectors are summed several times faster than matrices of one column.
     if weights.shape[1] > MOST_UNROLLED and not is_portable():
-        return jax.lax.map(lambda column: column_scores(column, inputs), weights.T).T
+        by_label: jax.Array = jax.lax.map(lambda column: column_scores(column, inputs), weights.T)
+        return by_label.T
     return jnp.stack([column_scores(weights[:, label], inputs) for label in range(weights.shape[1])], axis=1)
 
 

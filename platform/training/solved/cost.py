@@ -37,7 +37,7 @@ class Tried(NamedTuple):
     steps: int
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         return max(1, self.examples.examples)
 
 
@@ -49,12 +49,12 @@ def cost(prepared: Prepared) -> Cost:
     few, more = (tried(prepared, rows) for rows in (FEW, MORE))
 
     def of_all(first: float, second: float) -> float:
-        between = more.count - few.count
-        each = (second - first) / between if between > 0 else second / more.count
-        return second + max(each, 0.0) * (every - more.count)
+        between = more.rows - few.rows
+        each = (second - first) / between if between > 0 else second / more.rows
+        return second + max(each, 0.0) * (every - more.rows)
 
     features = prepared.features()
-    kept = KEPT_TWICE * more.examples.bytes * every // more.count
+    kept = KEPT_TWICE * more.examples.bytes * every // more.rows
     total = of_all(few.encoding, more.encoding) + more.steps * of_all(few.step, more.step)
     return Cost(total, features, estimated_bytes(prepared.recipe, features) + kept)
 
