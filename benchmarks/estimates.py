@@ -1,7 +1,7 @@
 """What EXPLAIN TRAIN says that a training takes, as a part of what it takes: CPU seconds, peak memory and features.
 
-EXPLAIN and TRAIN run on the made log's 200,000 test rows in processes of their own on one core, each after an EXPLAIN FAST, which
-loads modules, and after another process has compiled the programs.
+EXPLAIN and TRAIN run on the made log's 200,000 test rows in processes of their own on one core, each after an EXPLAIN FAST,
+which loads modules, and after another process has compiled the programs.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ AT_ONCE = 0.5
 FOUND_SECONDS = 0.02
 """What it takes to find a program in the cache, which is not compiled again."""
 UNLIKE_SAMPLE = 1.35
-"""What reading and learning take beside what they took in the sample, whose rows the caches hold: the mean of twelve algorithms."""
+"""What reading and learning take as a multiple of the sample's, whose rows the caches hold: the mean of twelve algorithms."""
 NEW_ROW_SECONDS, BYTE_SECONDS = 1.5e-7, 4e-9
 """What it takes to create a row, and to write a byte of rows into the version, here."""
 
