@@ -29,7 +29,7 @@ LONGEST = 100
 """Items of a history that a tower or a tree meets, at random where a user has more."""
 MODELS = {
     "slrm": "slrm WITH (passes = 2, @)",
-    "two_tower": "two_tower (query = (history), item = (item), dim = 64, negatives = 500) ITEMS {items} WITH (passes = 10, @)",
+    "two_tower": "two_tower (query = (history), item = (item), dim = 64, negatives = 500) ITEMS {items} WITH (passes = 2, @)",
     "xsvd": "xsvd (feedback = (history), negatives = 20, slim = true, alpha = 0.3, dim = 64, vector_alpha = 0.1) "
     "WITH (passes = 3, @)",
     "tdm": "tdm (item = (item), history = (history), beam = 200, tree = 'vectors') ITEMS {items} WITH (passes = 5, @)",

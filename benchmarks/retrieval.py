@@ -23,7 +23,7 @@ from benchmarks.published import TAKEN
 
 KS = (20, 50)
 TARGETS: dict[str, str] = {}
-TOWERS = "two_tower (query = (history), item = (item), temperature = 0.1{}) WITH (passes = 5, @)"
+TOWERS = "two_tower (query = (history), item = (item){}) WITH (passes = 5, @)"
 TREE = "tdm (item = (item), history = (history), beam = 60, tree = 'vectors') WITH (passes = 5, @)"
 FACTORS = "xsvd (feedback = (history), negatives = 20{}) WITH (@{})"
 SLIM = ", slim = true, alpha = 0.3, dim = 64, vector_alpha = 0.1"

@@ -51,7 +51,7 @@ class TwoTowerOptions:
         needs=(when("hidden"),),
     )
     temperature: float = option(
-        0.05, "inner products are divided by it; raise it for short logs", minimum=0, open_minimum=True, maximum=10
+        0.1, "inner products are divided by it; lower it for long logs", minimum=0, open_minimum=True, maximum=10
     )
     negatives: int = option(
         0,

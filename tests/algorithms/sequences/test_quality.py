@@ -65,7 +65,7 @@ def test_the_order_of_groceries_finds_more_than_two_towers_and_popularity(sessio
     rows = write(taken, tmp_path / "before.parquet", 100_000)
     tests = write(pa.table({"history": histories, "item": last}), tmp_path / "last.parquet", 100_000)
     session.sql(
-        "TRAIN MODEL t USING two_tower (query = (history), item = (item), negatives = 500, temperature = 0.1) "
+        "TRAIN MODEL t USING two_tower (query = (history), item = (item), negatives = 500) "
         f"{settings.format(', share = (history AS item)')} AS SELECT * FROM parquet.`{rows}`"
     )
 
