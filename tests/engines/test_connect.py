@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, lengthy
+from tests.cases import costly
 from tests.conftest import SETTINGS
 from tests.connect_server import serving
 from tests.sparks import needs_context, needs_spark_4
@@ -66,7 +66,6 @@ def learned(warehouse: Path, path: Path) -> list[pa.Table]:
     return found
 
 
-@lengthy
 @needs_spark_4
 @needs_context
 def test_a_server_gives_the_bits_that_a_session_of_this_process_gives(server: str, spark: SparkSession, tmp_path: Path) -> None:
