@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -12,16 +12,19 @@ from ..platform.errors import OptionError, Subject, suggestion
 from .base import Layout
 
 
-def places(names: Iterable[object], slots: Sequence[str], option: Subject, first: int = 0) -> list[int]:
+def places(names: Sequence[object], slots: Sequence[str], option: Subject, first: int = 0, again: bool = False) -> list[int]:
     """Return where the slots that an option names stand among all, compared without case.
 
     Args:
         first: where `slots` begin among all.
+        again: a slot may be named again, such as the target of two histories.
 
     Raises:
-        OptionError: a name is none of the slots.
+        OptionError: a name is none of the slots, or a slot is named twice.
     """
-    lowered = [slot.lower() for slot in slots]
+    lowered, given = [slot.lower() for slot in slots], [str(name).lower() for name in names]
+    if not again and (twice := next((name for name in given if given.count(name) > 1 and name in lowered), None)):
+        raise OptionError(f"{option} names the slot {slots[lowered.index(twice)]} twice; name it once.", subject=option)
     for name in names:
         if str(name).lower() not in lowered:
             message = f"{option} names {name!r}, which is not a slot.{suggestion(str(name), slots)}"

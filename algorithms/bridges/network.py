@@ -134,7 +134,7 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
     if options.source is None:
         subject = NETWORK._replace(option="file")
         raise OptionError(f"{subject} is missing: name the network's file, like file = 'ranker.py'.", subject=subject)
-    places(options.target, layout.scalar, NETWORK._replace(option="target"))
+    places(options.target, layout.scalar, NETWORK._replace(option="target"), again=True)
     source = network_text(options.source, options.file or options.module or "<network>")
     features = features_of(layout, options.target, options.dim)
     made = member(source, options.class_, is_network)

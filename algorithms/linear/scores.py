@@ -21,7 +21,7 @@ from ..rates import rate_of, weights_by
 from ..sums import Sums
 
 MOST_UNROLLED = 8
-"""Labels and classes up to which a step has the sum of each by itself: with 30 that took 11 s to trace and compile."""
+"""Labels and classes up to which a step has the sum of each by itself; of more it would take long to trace and compile."""
 
 
 def pooling_option() -> Any:

@@ -106,7 +106,7 @@ class Interest(NamedTuple):
         for subject, names, example in ((of_target, target, "(item)"), (of_history, history, "(clicked_items)")):
             if not names:
                 raise OptionError(f"{subject} expects one or more slots, like {subject.option} = {example}.", subject=subject)
-        lines = places(target, layout.scalar, of_target)
+        lines = places(target, layout.scalar, of_target, again=True)
         groups = [name for name, _ in layout.block(HISTORIES)]
         group = groups.index("history")
         slots = layout.block(HISTORIES)[group][1]

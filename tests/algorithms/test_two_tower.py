@@ -178,6 +178,7 @@ def test_an_age_counts_the_examples_since_the_first_with_the_feature() -> None:
     [
         (("user",), ("item",), "the slot kind is in neither query nor item; name it there or in IGNORE"),
         (("user", "kind"), ("item", "kind"), "the slot kind is in both towers"),
+        (("user", "kind", "USER"), ("item",), "query .* names the slot user twice; name it once"),
         (("user", "kind"), ("itme",), "Did you mean item"),
         (("user", "kind", "item"), ("tags",), "begins with tags, which is not categorical"),
         ((), ("item",), "expects one or more slots"),

@@ -59,7 +59,7 @@ def test_the_first_items_of_a_feedback_slot_can_be_all_that_counts() -> None:
         ({"user": ("usr",)}, "names 'usr', which is not a slot. Did you mean user"),
         ({"feedback": ("item",)}, "Option feedback of algorithm xsvd names 'item'"),
         ({"item": ()}, "expects one or more slots, like item"),
-        ({"user": ("user", "USER")}, "name the slot user twice; name it once"),
+        ({"user": ("user", "USER")}, "names the slot user twice; name it once"),
         ({"item": ("user",)}, "name the slot user twice; name it once"),
         ({"user": ()}, "expects slots of the user or of feedback"),
         ({"item": ("price",), "negatives": 2}, "draws items by the first slot of option item, and price is not categorical"),

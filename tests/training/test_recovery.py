@@ -60,7 +60,11 @@ class Killer(Notes):
     def __init__(self, apart: bool = False) -> None:
         super().__init__()
         self.plan: list[tuple[int, Callable[[], None]]] = []
-        self._apart, self._done = apart, 0
+        self._apart, self._done, self.noted = apart, 0, threading.Event()
+
+    def note(self, message: str) -> None:
+        super().note(message)
+        self.noted.set()
 
     def update(self, examples: int, metrics: Mapping[str, float]) -> None:
         while self.plan and examples >= self.plan[0][0] and not (self._apart and self.recoveries < self._done):
@@ -262,16 +266,11 @@ def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
     log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes, killer, take, taken = ProcessTasks(8), Killer(), tasks.ScoringDriver._take, itertools.count(1)
-    noted = threading.Event()
 
     def take_once_noted(driver: tasks.ScoringDriver, request: Take) -> NextTurn:
         if next(taken) > 2:  # splits, while five are: some are left when the loss is noted, however fast the others are
-            assert noted.wait(60)
+            assert killer.noted.wait(60)
         return take(driver, request)
-
-    def note(message: str) -> None:
-        killer.notes.append(message)
-        noted.set()
 
     query = f"SELECT * FROM ML.PREDICT(MODEL m, (SELECT * FROM parquet.`{log}`))"
     with xpsql.connect(tmp_path / "w", reporter=killer) as session:
@@ -281,7 +280,6 @@ def test_predictions_go_on_when_a_worker_and_a_server_are_killed(
         monkeypatch.setattr(prediction, "SMALL_ROWS", 0)
         monkeypatch.setattr(parallelism, "BYTES_PER_SHARD", 1000)
         monkeypatch.setattr(tasks.ScoringDriver, "_take", take_once_noted)
-        monkeypatch.setattr(killer, "note", note)
         killed = (1, "xpsql: predictions of m v1", 4), (1400, "xpsql: shards of predictions of m v1", 1)
         killer.plan = [(examples, functools.partial(kill, processes, job, number)) for examples, job, number in killed]
         assert session.sql(query).arrow().equals(expected)
