@@ -141,7 +141,7 @@ class StatementWriter:
             "IGNORE": parenthesised(ignored, "IGNORE"),
             "CROSS": parenthesised([" * ".join(map(name_text, names)) for names in form.cross], "CROSS"),
             "TRANSFORM": parenthesised([*map(binned, form.binned), "*"], "TRANSFORM") if form.binned else "",
-            "OPERATORS": "OPERATORS (auto_session)" if form.rates else "",
+            "OPERATORS": parenthesised([*(["auto_session"] if form.rates else []), *form.operators], "OPERATORS"),
             "VALIDATE": f"VALIDATE ON {'LAST ' if 'TIME' in self.texts else ''}{self.share:g}",
             "WITH": parenthesised(
                 [*self.settings, *anew, *shares, *(f"{name} = {value_text(value)}" for name, value in form.settings)], "WITH"

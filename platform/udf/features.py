@@ -18,9 +18,18 @@ def clipped(arguments: Sequence[str]) -> str:
 
 
 def hashed(arguments: Sequence[str]) -> str:
-    """Return the bucket of a value's text."""
+    """Return the bucket of a value's text.
+
+    Raises:
+        StatementError: there is no bucket.
+    """
     x, n = arguments
-    return f"CASE WHEN {x} IS NOT NULL THEN pmod(xxhash64(CAST({x} AS STRING)), CAST({n} AS BIGINT)) END"
+    number, known = f"CAST({n} AS BIGINT)", f"{x} IS NOT NULL"
+    if not n.lstrip("-").isdigit():
+        known += f" AND {number} > 0"
+    elif int(n) < 1:
+        raise StatementError(f"hash_bucket takes (value, n), where n is a number of buckets of at least 1, got {n}.")
+    return f"CASE WHEN {known} THEN pmod(xxhash64(CAST({x} AS STRING)), {number}) END"
 
 
 def grams(arguments: Sequence[str]) -> str:
@@ -73,7 +82,7 @@ hash_bucket = Function(
     name="hash_bucket",
     signature="(value, n BIGINT) -> BIGINT",
     help="A number from 0 to n - 1, by a hash of the value's text. Different values can get the same number; keys of features "
-    "collide far less. NULL gives NULL.",
+    "collide far less. NULL gives NULL, and so does a computed n below 1.",
     least=2,
     most=2,
     expand=hashed,

@@ -44,6 +44,7 @@ CASES = [
         (1, 11),
     ),
     ("SELECT bucketize(1, 2)", "bucketize takes (x DOUBLE, bounds ARRAY<DOUBLE>) -> INT, got (int, int).", (1, 8)),
+    ("SELECT hash_bucket('a', -2)", "n is a number of buckets of at least 1, got -2.", (1, 8)),
     ("SELECT hash_bucket(1, 'x')", "hash_bucket takes (value, n BIGINT) -> BIGINT: the value 'x' is no", (1, 8)),
     (
         "SELECT quantile_bounds(price, 3) FROM log",

@@ -28,9 +28,7 @@ def expand(root: exp.Expr) -> None:
 
 def expand_call(node: exp.Anonymous, function: Function) -> None:
     function.check(len(node.expressions), position_of(node))
-    holes = [
-        one.name if isinstance(one, exp.Literal) and one.is_int else f":a{index}" for index, one in enumerate(node.expressions)
-    ]
+    holes = [str(one.to_py()) if one.is_int else f":a{index}" for index, one in enumerate(node.expressions)]
     assert function.expand is not None
     try:
         sql = function.expand(holes)

@@ -18,6 +18,7 @@ from ..clauses.budget import Budget
 from ..clauses.column_roles import TIME
 from ..clauses.label import LABEL
 from ..clauses.settings import ALL
+from ..clauses.validate import VALIDATE
 from .clock import BudgetClock
 from .forms import FormWriter, StatementForm
 from .journal import TrialJournal, journal_folder
@@ -124,9 +125,11 @@ def found(asked: SearchRequest, folder: Path) -> tuple[str, Budget, Path | None,
         metric = asked.options.metric or METRICS[kind]
         note = asked.reporter.note
         learner = StatementLearner(rows.writer, rows.query, asked.engine, journal.folder)
-        settings = rows.writer.plan(base, rows.query).settings
-        trials = AutoTrials(learner, metric, asked.options.simple, clock, journal, note, settings.held_out == ALL)
-        search = StagedSearch(trials, seen, asked.options, kind == NUMBERS, asked.writer.transforms, settings.seed, note)
+        plan = rows.writer.plan(base, rows.query)
+        trials = AutoTrials(learner, metric, asked.options.simple, clock, journal, note, plan.settings.held_out == ALL)
+        search = StagedSearch(
+            trials, seen, asked.options, kind == NUMBERS, asked.writer.transforms, plan.settings.seed, recurs(plan), note
+        )
         searched(search, base)
         note(verdict(search))
         budget = replace(asked.budget, statement=asked.statement, found=sorted_lines(trials.found, trials.best))
@@ -178,6 +181,12 @@ def holding_out(engine: Engine, rows: TrialRows) -> TrialRows:
     counted = engine.execute(f"SELECT count(*) AS rows FROM ({rows.query})")
     assert counted is not None  # a query answers
     return rows._replace(writer=rows.writer.holding(held_of(counted.column("rows")[0].as_py())))
+
+
+def recurs(plan: Plan) -> bool:
+    """Return whether rows held out are not the last, so that they come from the same users and items as those learned."""
+    validate = plan.clause(VALIDATE)
+    return plan.clause(TIME) is None and validate is not None and not validate.last
 
 
 def order_for(seen: FirstLook) -> tuple[str, str] | None:

@@ -13,10 +13,23 @@ from ...display import listed
 from ...engines.base import Staged
 from ..metrics.alone import leak_text
 from ..planning.targets import duration
-from .auto import BINARY, METRICS, NUMBERS, SearchRequest, TrialRows, holding_out, kind_of, order_for, timed
-from .forms import SPACES, StatementForm, with_loss
+from .auto import BINARY, METRICS, NUMBERS, SearchRequest, TrialRows, holding_out, kind_of, order_for, recurs, timed
+from .forms import RECIPES, SEVERAL_PASSES, SPACES, StatementForm, recipe, with_loss
 from .look import looked
-from .stages import BASE, COLUMNS, CROSSES, FAMILY, MANY_ROWS, MOST_LEFT_OUT, OPTIONS, ORDER, PART, POINTS, RATES
+from .stages import (
+    BASE,
+    COLUMNS,
+    CROSSES,
+    FAMILY,
+    MANY_ROWS,
+    MOST_LEFT_OUT,
+    OPTIONS,
+    ORDER,
+    PART,
+    POINTS,
+    RATES,
+    SEVERAL,
+)
 from .takes import compile_seconds, first_seconds
 
 UNKNOWN = "known once the query has run"
@@ -46,12 +59,14 @@ def explain_auto(asked: SearchRequest) -> pa.Table:
         kind = kind_of(asked.engine, rows, base)
         base = StatementForm("linear_regression") if kind == NUMBERS else base
         learned = told(asked, rows, base, notes)
-    stages = [*stages_of(asked, base, kind == NUMBERS, learned)]
+    metric = asked.options.metric or METRICS[kind]
+    judges = metric if recurs(rows.writer.plan(base, rows.query)) else None
+    stages = [*stages_of(asked, base, kind == NUMBERS, learned, judges)]
     summary = [
         ("model", f"{asked.model}, a new model"),
         ("algorithm", "auto: of the statements below the best one, beyond what chance explains"),
         ("budget", asked.budget.text),
-        ("metric", asked.options.metric or METRICS[kind]),
+        ("metric", metric),
         ("judged", f"{held_out(rows, base)}: the earlier half of these rows chooses, the later half tells"),
         ("rows", UNKNOWN if learned is None else f"{learned:,} are learned by each trial"),
         ("time", time_text(asked, stages)),
@@ -77,8 +92,14 @@ def held_out(rows: TrialRows, base: StatementForm) -> str:
     return next(line.strip() for line in lines if line.strip().startswith("VALIDATE"))
 
 
-def stages_of(asked: SearchRequest, base: StatementForm, numbers: bool, learned: int | None) -> Iterator[StageShown]:
-    """Yield the stages in order; later ones build on what earlier ones find, so that their times are of what can be known."""
+def stages_of(
+    asked: SearchRequest, base: StatementForm, numbers: bool, learned: int | None, metric: str | None
+) -> Iterator[StageShown]:
+    """Yield the stages in order; later ones build on what earlier ones find, so that their times are of what can be known.
+
+    Args:
+        metric: judges networks after each of several passes; None: none are tried.
+    """
 
     def seconds(*forms: StatementForm) -> float | None:
         return None if learned is None else sum(first_seconds(form, learned) for form in forms)
@@ -99,6 +120,10 @@ def stages_of(asked: SearchRequest, base: StatementForm, numbers: bool, learned:
     yield StageShown(FAMILY, f"{', '.join(names)}, with their defaults{first}", seconds(*map(StatementForm, names)))
     tries = f"passes, and {POINTS} points of {', '.join(SPACES['xftrl'])} or what an algorithm has, of the two best"
     yield StageShown(OPTIONS, tries, again(2 * POINTS))
+    forms = [] if metric is None else [recipe(StatementForm(name), metric) for name in map(str.lower, names) if name in RECIPES]
+    if forms:
+        what = f"{', '.join(form.algorithm for form in forms)}, normalised by batches, at most {SEVERAL_PASSES}"
+        yield StageShown(SEVERAL, what, seconds(*forms))
     yield StageShown("version", "the statement that wins, on all rows", again(1))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ... import parts
 from ...engines.spark_sql.hparams import HparamCandidates, HparamRange
+from ..metrics.validations import HIGHER
 from ..tuning.space import Dimension
 
 if TYPE_CHECKING:
@@ -37,6 +38,18 @@ RATES = 1.3
 LINEAR = ("xftrl", "linear_regression")
 AT_ONCE = ("owlqn", "xgboost")
 """What learns all rows at once."""
+SEVERAL_PASSES = 20
+RECIPE_BATCH = 4096
+RECIPE_L2 = 200
+"""The penalty on vectors in several passes, of the sum over an update's examples."""
+NORMALISED: Given = (("wide", False), ("normalise", "batch_norm"), ("dropout", 0.2), ("init_scale", 0.0001))
+RECIPES: Mapping[str, Given] = {
+    "xnn": NORMALISED,
+    "deepfm": NORMALISED,
+    "dcn": NORMALISED,
+    "final": (("wide", False), ("dropout", 0.1), ("init_scale", 0.0001)),
+}
+"""The options of networks that learn in several passes."""
 RATE = HparamRange(0.02, 0.5)
 DIMS = HparamCandidates((4, 8, 16))
 OF_FACTORS = {"alpha": Dimension(RATE, False), "vector_alpha": Dimension(RATE, False), "dim": Dimension(DIMS, True)}
@@ -74,6 +87,7 @@ class StatementForm(NamedTuple):
         ignore: columns that IGNORE names beside the user's.
         binned: numbers that are also categories, by their quantiles.
         rates: OPERATORS (auto_session) makes recent click rates of features into inputs.
+        operators: what else OPERATORS says.
         history: arrays of what a user had, and the slot of what is offered, whose values they have.
     """
 
@@ -85,6 +99,7 @@ class StatementForm(NamedTuple):
     binned: tuple[str, ...] = ()
     rates: bool = False
     history: tuple[tuple[str, str], ...] = ()
+    operators: tuple[str, ...] = ()
 
     @property
     def cost(self) -> float:
@@ -113,6 +128,14 @@ class FormWriter(Protocol):
             StatementError: the form cannot be trained.
         """
         ...
+
+
+def recipe(form: StatementForm, metric: str) -> StatementForm:
+    """Return a network with its defaults as it learns in several passes, judged by a metric."""
+    judges = (("patience_by", metric),) if metric in HIGHER else ()
+    steps = (("passes", SEVERAL_PASSES), ("batch_size", RECIPE_BATCH), ("patience", 2), *judges, ("plateau", 0.1))
+    penalty = f"adam (whole = true, l2 = {RECIPE_L2}) ON vectors"
+    return form._replace(options=(*form.options, *RECIPES[form.algorithm]), settings=steps, operators=(penalty,))
 
 
 def with_loss(name: str, numbers: bool) -> StatementForm | None:

@@ -1,4 +1,4 @@
-"""The stages of USING auto: look, base, columns, crosses, families, options, and the version."""
+"""The stages of USING auto: look, base, columns, crosses, rates, families, options, several passes, and the version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..clauses.tune import Tune
 from ..metrics.alone import leak_text
 from ..metrics.validations import HIGHER
 from ..tuning.space import chosen
-from .forms import AT_ONCE, SPACES, StatementForm, with_loss
+from .forms import AT_ONCE, RECIPES, SPACES, StatementForm, recipe, with_loss
 from .options import CHOOSING, EVERY, TELLING, AutoOptions
 from .screen import ScreenedRows, alone, crosses, learn_alone
 
@@ -39,6 +39,7 @@ ORDER = 3
 BIN = "_bin"
 
 BASE, COLUMNS, CROSSES, RATES, FAMILY, OPTIONS = "base", "columns", "crosses", "rates", "families", "options"
+SEVERAL = "several passes"
 
 
 class StagedSearch(NamedTuple):
@@ -48,6 +49,7 @@ class StagedSearch(NamedTuple):
         numbers: labels are numbers, not 0 or 1.
         transforms: the statement has a TRANSFORM of its own.
         seed: of what is drawn.
+        recurs: rows held out come from the same users and items as those that are learned, as they are not the last.
     """
 
     trials: AutoTrials
@@ -56,6 +58,7 @@ class StagedSearch(NamedTuple):
     numbers: bool
     transforms: bool
     seed: int
+    recurs: bool
     note: Callable[[str], None]
 
     @property
@@ -94,6 +97,7 @@ def searched(search: StagedSearch, base: StatementForm) -> None:
     rates(search)
     families(search)
     tune(search)
+    several(search)
     without(search)
     confirm(search)
 
@@ -233,6 +237,19 @@ def tuned(search: StagedSearch, form: StatementForm) -> bool:
     trials, forms = search.trials, [*option_forms(search, form)]
     numbers = trials.try_all(OPTIONS, forms)
     return bool(numbers) and trials.decide(numbers)
+
+
+def several(search: StagedSearch) -> None:
+    """Try networks as they learn in several passes, where rows held out are drawn at random.
+
+    Later rows come from others, too, whom such a network predicts worse.
+    """
+    best = search.trials.form
+    if not search.recurs:
+        return
+    named = (with_loss(name.lower(), search.numbers) for name in search.options.algorithms if name.lower() in RECIPES)
+    forms = [recipe(one._replace(ignore=best.ignore, binned=best.binned), search.trials.metric) for one in named if one]
+    search.trials.decide(search.trials.try_all(SEVERAL, sorted(forms, key=lambda form: form.cost)))
 
 
 def runner_up(search: StagedSearch) -> StatementForm | None:

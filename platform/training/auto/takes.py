@@ -26,6 +26,14 @@ class Took(NamedTuple):
     work: float
 
 
+class FormKind(NamedTuple):
+    """What forms have in common whose programs are the same, about."""
+
+    algorithm: str
+    rates: bool
+    operators: tuple[str, ...]
+
+
 class TimesTaken:
     """What was taken so far.
 
@@ -35,13 +43,13 @@ class TimesTaken:
 
     def __init__(self, anew: bool) -> None:
         self._anew = anew
-        self._known: dict[tuple[str, bool], Took] = {}
+        self._known: dict[FormKind, Took] = {}
         self._compiled: set[StatementForm] = set()
         self._slower = 1.0
 
     def add(self, form: StatementForm, rows: float, seconds: float, compile_seconds: float) -> None:
         """Take in a training that learned alone."""
-        kind = (form.algorithm, form.rates)
+        kind = kind_of(form)
         if not self._known:  # by what else the machine does
             self._slower = max((seconds - compile_seconds) / (BEGIN_SECONDS + form.cost * rows / ROWS_PER_SECOND), 1.0)
         before = self._known[kind].compile_seconds if kind in self._known else 0.0
@@ -50,7 +58,7 @@ class TimesTaken:
 
     def of(self, form: StatementForm, rows: float) -> float:
         """Return what a training on some rows takes."""
-        kind = (form.algorithm, form.rates)
+        kind = kind_of(form)
         if kind not in self._known:
             return first_seconds(form, rows, self._slower)
         compiled, seconds, work = self._known[kind]
@@ -67,10 +75,14 @@ class TimesTaken:
         return MARGIN * (takes + beside * max(takes - self._compiling(form), 0.0)) + END_SECONDS
 
     def _compiling(self, form: StatementForm) -> float:
-        kind = (form.algorithm, form.rates)
+        kind = kind_of(form)
         if form in self._compiled:
             return 0.0
         return self._known[kind].compile_seconds if kind in self._known else self._slower * compile_seconds(form)
+
+
+def kind_of(form: StatementForm) -> FormKind:
+    return FormKind(form.algorithm, form.rates, form.operators)
 
 
 def compile_seconds(form: StatementForm) -> float:

@@ -87,14 +87,16 @@ class SlowMachine:
         self.time += self.takes(form, 1.25) + (self.takes(form, 1.0) if anew else 0.0)
 
 
-def search(machine: SlowMachine, seconds: float, folder: Path, monkeypatch: pytest.MonkeyPatch) -> AutoTrials:
+def search(
+    machine: SlowMachine, seconds: float, folder: Path, monkeypatch: pytest.MonkeyPatch, recurs: bool = True
+) -> AutoTrials:
     monkeypatch.setattr(clock, "now", lambda: machine.time)
     nothing = ScreenedRows((), [], np.zeros(100), np.zeros(100), numbers=False)
     looked = FirstLook(cast(Any, None), ROWS, nothing, False, {}, {}, (), {}, {}, (), False, False)
     journal = TrialJournal(folder, json.dumps([seconds, machine.speed]), goes_on=False)
     budget = BudgetClock(Budget(seconds, None, None, f"{seconds} SECONDS"))
     trials = AutoTrials(machine, "auc", 0.0005, budget, journal, lambda text: None)
-    searched(StagedSearch(trials, looked, AutoOptions(), False, False, 1, lambda text: None), BASE)
+    searched(StagedSearch(trials, looked, AutoOptions(), False, False, 1, recurs, lambda text: None), BASE)
     machine.version(trials.form)
     return trials
 
@@ -121,6 +123,16 @@ def test_the_options_of_the_two_best_algorithms_are_tried(tmp_path: Path, monkey
     assert all(sum(form.algorithm == one.algorithm for one in tried) > 8 for form in tried)
 
 
+@pytest.mark.parametrize("recurs", [True, False])
+def test_networks_learn_in_several_passes_where_rows_that_judge_are_drawn_at_random(
+    recurs: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = search(SlowMachine(1_000_000, 0.1, (1,)), 6000, tmp_path / "journal", monkeypatch, recurs)
+    tried = [form for form, line in zip(trials.forms, trials.found, strict=True) if line["stage"] == "several passes"]
+    assert [form.algorithm for form in tried] == (["xnn", "dcn", "final"] if recurs else [])
+    assert all(form.operators == ("adam (whole = true, l2 = 200) ON vectors",) for form in tried)
+
+
 def test_a_training_that_takes_far_longer_than_told_is_stopped_for_the_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +141,7 @@ def test_a_training_that_takes_far_longer_than_told_is_stopped_for_the_version(
     monkeypatch.setattr(machine, "takes", lambda form, *rest: usual(form, *rest) * (20 if form.algorithm == "xnn" else 1))
     trials = search(machine, 120, tmp_path / "journal", monkeypatch)
     assert machine.time <= 1.2 * 120
-    (stopped,) = (line for line in trials.found if "'xnn'" in line["statement"])
+    stopped, *_ = (line for line in trials.found if "'xnn'" in line["statement"])
     assert stopped["status"] == "SKIPPED"
     assert "was stopped" in stopped["error"]
     assert trials.form.algorithm != "xnn"
