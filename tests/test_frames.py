@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.frames import arrow_of
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.scoring.scorer_cache import Scorers
@@ -144,6 +145,7 @@ LITERALS = [
 ]
 
 
+@lengthy
 @pytest.mark.parametrize("value", LITERALS, ids=repr)
 def test_a_parameter_is_the_value_that_it_was(session: xpsql.Session, value: object) -> None:
     (by_order,) = session.sql("SELECT ? AS v", [value]).fetchall()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.plain import plain_session
 from xpsql.algorithms import ALGORITHMS
 from xpsql.algorithms.base import Algorithm, Layout, Online, Supervised
@@ -122,6 +123,7 @@ def test_a_part_that_cannot_be_had_is_an_error_that_names_it(name: str, message:
     assert raised.value.position == HERE
 
 
+@lengthy
 @pytest.mark.usefixtures("plugins")
 @pytest.mark.parametrize(
     ("using", "message"),

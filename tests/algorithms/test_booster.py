@@ -63,6 +63,7 @@ def objective(algorithm: Algorithm, parameters: dict[str, jax.Array]) -> Any:
     return algorithm.goal.losses(parameters, random_inputs())[0].sum()
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_hint_draws_the_network_to_its_booster_and_not_the_booster_to_the_network(name: str) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.layers.attention import Attended, Attention
 from xpsql.algorithms.layers.dense_layers import Parameters
@@ -167,6 +167,7 @@ def test_the_last_elements_of_long_histories_are_read(session: xpsql.Session, tm
     np.testing.assert_array_equal(predicted(session, "m", path), predicted(session, "m", short))
 
 
+@lengthy
 def test_empty_histories_and_targets_in_their_own_are_scored(session: xpsql.Session, tmp_path: Path) -> None:
     train(session, "m", f"din ({HISTORY})", write(interests(1_000), tmp_path / "log.parquet"))
     histories = [None, [], [None], [5], [5, None]]

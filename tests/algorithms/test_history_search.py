@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tests.cases import lengthy
 from xpsql.algorithms.blocks.base import BatchWindow
 from xpsql.algorithms.blocks.histories import History
 from xpsql.algorithms.blocks.searched import SearchedHistory, SearchedSpans, marked, merged
@@ -86,6 +87,7 @@ def elements_of(history: History) -> list[list[tuple[int, ...]]]:
     return [[tuple(map(int, rows[:, row, place])) for place in np.flatnonzero(mask[row])] for row in range(BATCH)]
 
 
+@lengthy
 @pytest.mark.parametrize("how", ["product", "category"])
 @pytest.mark.parametrize(("top", "recent"), [(4, 3), (1, 0), (8, 20)])
 @pytest.mark.parametrize("seed", range(4))

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 import xpsql
 from tests.algorithms.interests import HISTORY, SHARED, interests
+from tests.cases import lengthy
 from xpsql.algorithms.base import Layout
 from xpsql.algorithms.networks.din import DinOptions
 from xpsql.platform.progress import SilentReporter
@@ -15,6 +16,7 @@ from xpsql.platform.progress import SilentReporter
 COLUMNS = "label, user, item, category, clicked_items, clicked_categories"
 
 
+@lengthy
 def test_din_finds_a_planted_interest_by_its_defaults(tmp_path: Path) -> None:
     for name, rows, seed in (("train", 50_000, 0), ("test", 5_000, 1)):
         pq.write_table(interests(rows, seed), tmp_path / f"{name}.parquet")

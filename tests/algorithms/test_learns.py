@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cases import lengthy
 from xpsql.algorithms.augments.sampling import Sampling
 from xpsql.algorithms.learns import Online, Packaged, Solved, Supervised, Unsupervised
 from xpsql.algorithms.losses import LOGLOSS, SQUARED
@@ -49,6 +50,7 @@ def test_a_package_has_no_objective_over_rows() -> None:
         _ = Packaged(LEARNER, LOGLOSS).goal
 
 
+@lengthy
 def test_no_file_asks_which_way_an_algorithm_learns() -> None:
     asking = set()
     for tree in ("algorithms", "platform", "warehouse", "xpsql/testing"):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tests.algorithms.inputs import BATCH, NUM_ROWS, random_inputs
+from tests.cases import lengthy
 from xpsql.algorithms.linear.scores import MOST_UNROLLED, linear_scores
 from xpsql.algorithms.losses import logloss, squared
 
@@ -23,6 +24,7 @@ def test_scores_are_the_sum_of_weights_times_values() -> None:
         np.testing.assert_allclose(found[example, 0], score, rtol=1e-5)
 
 
+@lengthy
 def test_many_classes_have_the_scores_and_gradients_of_each_alone_by_a_program_of_one_size() -> None:
     inputs, weights = random_inputs(), np.random.default_rng(4).normal(size=(NUM_ROWS, 40)).astype(np.float32)
 

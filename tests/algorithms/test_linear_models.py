@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.training.log import write
 
 ROWS = 400
@@ -116,6 +116,7 @@ def test_svm_finds_the_coefficients_of_scikit_learn(session: xpsql.Session, tmp_
     assert weights["(intercept)"] == pytest.approx(peer.intercept_[0], abs=2e-2)
 
 
+@lengthy
 @pytest.mark.parametrize("optimizer", ["sgd (learning_rate = 0.01)", "adam", "ftrl", "momentum"])
 def test_logistic_regression_takes_any_optimizer(session: xpsql.Session, tmp_path: Path, optimizer: str) -> None:
     x, y = clicks()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.algorithms.layers import _lookups
 from xpsql.algorithms.layers.affine import affine, side_by_side
 from xpsql.algorithms.layers.lookups import gathered, meetings, met, portable, product, projected, sums, taken, totals
@@ -50,6 +50,7 @@ def inputs(dim: int) -> tuple[jax.Array, jax.Array]:
     return jnp.asarray(random.normal(size=(ROWS, LINES * dim)), jnp.float32), jnp.asarray(index, jnp.int32)
 
 
+@lengthy
 @pytest.mark.parametrize("dim", [1, 2, 4, 7])
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_custom_call_and_its_gradient_are_those_of_jax(name: str, dim: int) -> None:

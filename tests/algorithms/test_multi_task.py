@@ -14,7 +14,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, random_inputs
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import session, write
 from xpsql.algorithms.linear.scores import wide_scores
 from xpsql.algorithms.networks.deep import network_inputs
@@ -84,6 +84,7 @@ def mixed(values: dict[str, Any], level: int, own: int, of_labels: list[Any], sh
     return seen, sum(w * x for w, x in zip(weights, made, strict=True))
 
 
+@lengthy
 @pytest.mark.parametrize(("base", "levels", "own"), [("shared", 0, 0), ("mmoe", 1, 0), ("ple", 1, 2), ("ple", 3, 2)])
 def test_scores_are_those_of_plain_loops(base: str, levels: int, own: int) -> None:
     options = MultiTaskOptions(**SMALL, base=base, levels=max(levels, 1))
@@ -170,6 +171,7 @@ def test_experts_learn_both_labels_and_go_on(session: xpsql.Session, tmp_path: P
     assert auc(found["buy"].to_numpy(), found["predicted_buy"].to_numpy()) > 0.65
 
 
+@lengthy
 def test_labels_that_contradict_the_chain_are_reported_with_a_row(session: xpsql.Session, tmp_path: Path) -> None:
     table = funnel(200, 1)
     buy = table["buy"].to_numpy().copy()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, slow_elsewhere
+from tests.cases import costly, lengthy, slow_elsewhere
 from tests.training.log import embedded, session, write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.blocks.bags import BagRows
@@ -44,6 +44,7 @@ def log() -> tuple[pa.Table, pa.Table]:
     )
 
 
+@lengthy
 @slow_elsewhere
 def test_recall_beats_popularity_and_a_new_item_is_found_by_its_kind(session: xpsql.Session, tmp_path: Path) -> None:
     train, last = log()

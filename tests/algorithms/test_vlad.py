@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import xpsql
 from tests.algorithms.interests import interests
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from xpsql.algorithms.layers.vlad import EXPANSION, GROUPS, VLADS
 from xpsql.platform.errors import OptionError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -83,6 +83,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
 FILE = Path(__file__).parent / "bridges" / "plain.py"
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     "using",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow, slow_elsewhere
 from tests.notes import Notes
 from tests.training.log import embedded, session, write
 from xpsql.platform.errors import ModelError, OptionError, StatementError
@@ -70,6 +70,7 @@ TRAIN = (
 )
 
 
+@lengthy
 @costly_after_first
 def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
@@ -80,6 +81,7 @@ def test_predictions_are_those_of_the_package(session: xpsql.Session, log: Log) 
     assert row["auc"] > 0.75
 
 
+@lengthy
 @slow_elsewhere
 def test_weights_are_the_numbers_of_categories_by_frequency(session: xpsql.Session, log: Log) -> None:
     session.sql(TRAIN.format(log.path))
@@ -208,6 +210,7 @@ def test_weights_of_0_throughout_are_reported(session: xpsql.Session, log: Log) 
     assert "\n" not in str(raised.value)
 
 
+@lengthy
 @embedded
 def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path: Path) -> None:
     largest = Log(tmp_path, outlier=float(np.finfo(np.float32).max)).matrix()
@@ -217,6 +220,7 @@ def test_an_infinite_value_is_the_largest_float(session: xpsql.Session, tmp_path
     np.testing.assert_array_equal(predicted(session, infinite), peer)
 
 
+@lengthy
 @embedded
 def test_an_export_has_the_booster_beside_the_categories(session: xpsql.Session, log: Log, tmp_path: Path) -> None:
     session.sql(TRAIN.format(log.path))

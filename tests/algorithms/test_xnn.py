@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, linear_part, random_inputs
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from xpsql.algorithms.base import Algorithm, Inputs
 from xpsql.algorithms.layers.dense_layers import Layer, layer_norm
 from xpsql.algorithms.networks.xnn import XnnOptions, xnn
@@ -46,6 +46,7 @@ def deep(values: Parameters, x: NDArray[np.float32], num_hidden: int) -> float:
     return float((x @ values["output.kernel"] + values["output.bias"])[0])
 
 
+@lengthy
 @pytest.mark.parametrize("interaction", ["none", "bi", "pairs"])
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 @pytest.mark.parametrize("wide", [True, False])
@@ -142,6 +143,7 @@ def test_several_labels_have_an_output_and_weights_each() -> None:
         np.testing.assert_allclose(scores[:, [label]], one.scores({**values, **outputs}, inputs), rtol=1e-5)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     "options",

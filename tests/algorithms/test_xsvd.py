@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from tests.algorithms.inputs import BATCH, LAYOUT, NUM_ROWS, features, random_inputs
-from tests.cases import costly, slow_elsewhere
+from tests.cases import costly, lengthy, slow_elsewhere
 from tests.training.log import embedded, session, write
 from xpsql.algorithms.items.xsvd import XsvdOptions, xsvd
 from xpsql.platform.errors import ModelError, OptionError
@@ -70,6 +70,7 @@ def test_options_that_name_no_slot_are_refused(options: dict[str, Any], message:
         xsvd(XsvdOptions(**options), LAYOUT)
 
 
+@lengthy
 @slow_elsewhere
 def test_what_users_like_is_learned_from_their_history_with_shared_rows(session: Any, tmp_path: Path) -> None:
     random = np.random.default_rng(4)

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks import frappe, frappe_peer, gowalla
 from benchmarks.frappe import MD5, PARTS, as_csv, checked, remade
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 
 REST = (5039, 5046, 5053, 5055, 5058, 5060, 5069, 5149)
 
@@ -39,6 +39,7 @@ def test_rows_of_other_sources_are_refused() -> None:
         checked(as_csv([(1, 1, 957, *REST)]), "frappe", MD5["frappe"][1])
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("model", ["xftrl", "final"])
 def test_a_model_is_judged_by_rows_that_it_neither_learned_nor_chose_passes_by(tmp_path: Path, model: str) -> None:

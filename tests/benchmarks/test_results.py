@@ -19,7 +19,7 @@ from benchmarks.frappe import MD5
 from benchmarks.log import calibration, make, scores
 from benchmarks.peers import auc
 from benchmarks.scale.__main__ import STEPS
-from tests.cases import costly
+from tests.cases import costly, lengthy
 
 ROOT = Path(__file__).parents[2]
 FIELDS = {"what", "value", "unit", "low", "high", "target", "peer"}
@@ -98,6 +98,7 @@ def test_quick_figures_are_no_results() -> None:
         parse(["--quick", "--json"])
 
 
+@lengthy
 def test_a_log_is_the_same_for_the_same_seed_and_has_the_base_rate(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         make(tmp_path / folder, {"train": 3000}, seed=7)

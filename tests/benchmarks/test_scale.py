@@ -222,6 +222,7 @@ def test_an_error_beyond_what_is_accepted_is_a_miss() -> None:
     assert verdicts["largest error of rows/s"] == "miss"
 
 
+@lengthy
 def test_a_quick_run_takes_every_step_that_starts_no_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps(("curves", "changes"), True, tmp_path, tmp_path, tmp_path / "picture.svg")
     found = json.loads((tmp_path / "scale_curves.json").read_text(encoding="utf-8"))

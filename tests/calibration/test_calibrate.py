@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.notes import Notes
 from tests.training.test_resume import interrupted, reported_at_once  # noqa: F401  a fixture
 from xpsql.platform.errors import ModelError, StatementError, TrainingError
@@ -66,6 +66,7 @@ def evaluated(session: xpsql.Session, path: Path) -> dict[str, Any]:
     return row
 
 
+@lengthy
 def test_predictions_mean_what_they_say_and_keep_their_order(embedded: xpsql.Session, path: Path) -> None:
     plain = trained(embedded, path, "")
     raw, before = predicted(embedded, path), evaluated(embedded, path)
@@ -211,6 +212,7 @@ def test_an_older_xpsql_does_not_serve_what_it_would_misread(embedded: xpsql.Ses
     assert read_json(folder / "manifest.json")["requires"] == ["calibrated"]
 
 
+@lengthy
 def test_a_damaged_file_of_biases_is_an_error(embedded: xpsql.Session, path: Path) -> None:
     trained(embedded, path, BY)
     (file,) = (embedded.models.version("m").folder / "calibration").glob("*.parquet")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import lengthy
 from xpsql.algorithms.calibration import (
     BINS,
     HIGHEST,
@@ -134,6 +135,7 @@ def tally(octave: int, seed: int) -> OctaveTally:
     return OctaveTally(octave, random.integers(0, 9, (1, 3, BINS)), keys, random.integers(0, 9, (1, 3, len(keys))))
 
 
+@lengthy
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1000)), max_size=8), st.randoms())
 def test_tallies_add_up_in_any_order(parts: list[tuple[int, int]], random: object) -> None:
     asked, shuffled = Calibration(PLATT, 0, 1, False, None), list(parts)

@@ -72,6 +72,7 @@ def test_new_labels_lie_between_the_bounds_as_often_as_said(numbers: xpsql.Sessi
     assert covered(numbers, folder, "number", share)[0] == pytest.approx(share, abs=0.02 if share < 0.9 else 0.01)
 
 
+@lengthy
 @slow_elsewhere
 def test_both_engines_and_several_workers_and_labels_have_intervals(session: xpsql.Session, folder: Path) -> None:  # noqa: F811
     for given in ("workers = 1", "workers = 2, sync = 'bsp'"):
@@ -112,6 +113,7 @@ def test_continue_adds_half_of_what_its_version_knew(numbers: xpsql.Session, fol
     assert covered(numbers, folder, "number", 0.9, "n")[1] == pytest.approx(width, rel=0.05)
 
 
+@lengthy
 def test_a_small_version_keeps_its_intervals(numbers: xpsql.Session, folder: Path) -> None:
     numbers.sql(
         f"TRAIN MODEL s USING linear_regression LABEL number AS SELECT x, y, number FROM parquet.`{folder}/old.parquet`"
@@ -170,6 +172,7 @@ def test_a_service_answers_the_bounds_of_predict_and_logs_predictions_alone(
     assert logged["p"].to_pylist() == [row["predicted_number"] for row in wanted]
 
 
+@lengthy
 def test_a_service_of_probabilities_has_no_intervals(session: xpsql.Session) -> None:  # noqa: F811
     session.sql("TRAIN MODEL m USING xftrl AS SELECT id % 2 AS label, CAST(id AS STRING) AS x FROM range(100)")
     with pytest.raises(StatementError, match="INTERVAL is for labels that are numbers, and m has none"):

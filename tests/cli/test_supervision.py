@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import slow
+from tests.cases import lengthy, slow
 from xpsql.platform.cli.supervision import ended, supervise
 
 XPSQL = [sys.executable, "-m", "xpsql"]
@@ -111,6 +111,7 @@ SELECT sum(count) AS c FROM ML.WEIGHTS(MODEL m) WHERE slot = 's'"""
     assert answers[-1] == {"c": 2_000_000}
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("arguments", "environment", "why"),
     [

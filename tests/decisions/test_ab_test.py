@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.notes import Notes
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.decisions.ab_test import Arm, ArmMoments, compared
@@ -132,6 +132,7 @@ def arm_of(y: np.ndarray, x: np.ndarray) -> Arm:
     return Arm.of(ArmMoments(len(y), y.mean(), 1.0, x.mean(), yy, 0.0, xx, 0.0, xy, 0.0))
 
 
+@lengthy
 def test_without_an_effect_p_values_are_uniform_and_with_one_intervals_cover_it() -> None:
     random, trials, n = np.random.default_rng(4), 2000, 120
     p_values, covered, relative = [], 0, 0

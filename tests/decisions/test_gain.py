@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import slow_elsewhere
+from tests.cases import lengthy, slow_elsewhere
 from tests.decisions.test_off_policy import write_log
 from tests.training.log import session  # noqa: F401  a fixture
 from xpsql.platform.errors import DataError, StatementError, TrainingError
@@ -61,6 +61,7 @@ def test_few_decisions_hold_it_and_say_so(session: xpsql.Session, path: Path) ->
         session.sql(train(path, "validation.gain_low > 0", held="request < 30"))
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.cases import slow
+from tests.cases import lengthy, slow
 from tests.docs.blocks import ROOT, blocks
 
 README = blocks("README.md")
 
 
+@lengthy
 def test_the_statements_and_the_python_of_the_readme_run(folder: Path, command: Callable[[str], str]) -> None:
     (sql,) = [block.text for block in README if block.language == "sql"]
     (python,) = [block.text for block in README if block.language == "python"]

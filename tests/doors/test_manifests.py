@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.errors import ModelError, NewerFormatError
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.serving.served import Served
@@ -110,6 +111,7 @@ def test_no_older_version_answers_for_one_that_cannot_be_read(session: xpsql.Ses
     assert shown(session) == [(1, "ready", False), (2, "ready", True)]
 
 
+@lengthy
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_another_version_is_chosen_by_promoting_it_naming_it_or_dropping_the_damaged_one(
     session: xpsql.Session, damage: Callable[[Path], None]

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.conftest import SETTINGS
 from tests.connect_server import serving
 from tests.sparks import needs_context, needs_spark_4
@@ -45,21 +45,24 @@ TRAININGS = {
 """One of each strategy, and one whose batches are users."""
 
 
-def statements(path: Path) -> str:
-    """Return a script that learns all of them from a log."""
+FIRST = "batch by batch"
+
+
+def statements(path: Path, names: Sequence[str]) -> str:
+    """Return a script that learns some of them from a log."""
     edges = f"SELECT user, CAST(item AS STRING) AS item FROM parquet.`{path}` WHERE user IS NOT NULL"
     queries = {"pagerank": edges, "sequence": f"SELECT user, item, ts FROM parquet.`{path}` WHERE user IS NOT NULL"}
     return ";".join(
         f"TRAIN MODEL m{number} {how} AS {queries.get(how.split()[1], f'SELECT * FROM parquet.`{path}`')}"
-        for number, how in enumerate(TRAININGS.values())
+        for number, how in enumerate(TRAININGS[name] for name in names)
     )
 
 
-def learned(warehouse: Path, path: Path) -> list[pa.Table]:
+def learned(warehouse: Path, path: Path, names: Sequence[str]) -> list[pa.Table]:
     """Return what the models hold; of the package's the predictions."""
     found = []
     with xpsql.connect(warehouse, "duckdb", SilentReporter()) as session:
-        for number, how in enumerate(TRAININGS):
+        for number, how in enumerate(names):
             rows = f"ML.PREDICT(MODEL m{number}, (SELECT * FROM parquet.`{path}`)) ORDER BY ts"
             weights = f"ML.WEIGHTS(MODEL m{number}) ORDER BY key"
             found.append(session.sql(f"SELECT * FROM {rows if how == 'by another package' else weights}").arrow())
@@ -68,19 +71,22 @@ def learned(warehouse: Path, path: Path) -> list[pa.Table]:
 
 @needs_spark_4
 @needs_context
-def test_a_server_gives_the_bits_that_a_session_of_this_process_gives(server: str, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [(FIRST,), pytest.param((*TRAININGS,)[1:], marks=lengthy)], ids=["first", "others"])
+def test_a_server_gives_the_bits_that_a_session_of_this_process_gives(
+    names: Sequence[str], server: str, spark: SparkSession, tmp_path: Path
+) -> None:
     path = write(log(600), tmp_path / "log.parquet", 150)
     script = tmp_path / "train.sql"
-    script.write_text(statements(path))
+    script.write_text(statements(path, names))
     command = [sys.executable, "-m", "xpsql", "run", str(script), "--engine", "spark", "--remote", server]
     ran = subprocess.run(
         [*command, "--warehouse", str(tmp_path / "connect")], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert ran.returncode == 0, ran.stderr[-5000:]
     with xpsql.connect(tmp_path / "classic", spark, SilentReporter()) as session:
-        session.sql(statements(path))
+        session.sql(statements(path, names))
     for how, there, here in zip(
-        TRAININGS, learned(tmp_path / "connect", path), learned(tmp_path / "classic", path), strict=True
+        names, learned(tmp_path / "connect", path, names), learned(tmp_path / "classic", path, names), strict=True
     ):
         assert there.num_rows > 0, how
         assert there.equals(here), how

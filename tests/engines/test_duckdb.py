@@ -189,6 +189,7 @@ def test_staged_rows_keep_order_and_types_in_row_groups(engine: DuckDBEngine, tm
     assert pq.read_table(list(scan.files)).equals(engine.execute(query))
 
 
+@lengthy
 def test_a_join_is_staged_the_same_way_every_time(engine: DuckDBEngine, tmp_path: Path) -> None:
     engine.execute("CREATE TABLE l AS SELECT id, id % 1000 AS k, CAST(id AS STRING) AS s FROM range(200000)")
     engine.execute("CREATE TABLE r AS SELECT id % 1500 AS k, id AS v FROM range(4500)")

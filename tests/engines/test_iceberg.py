@@ -255,6 +255,7 @@ def test_who_loses_a_race_against_another_writer_tries_again(
     assert sorted(x for (x,) in rows(engine, "SELECT x FROM lake.sales.log")) == [1, 2, 3, 4, 5, 50, 50, 60]
 
 
+@lengthy
 def test_a_version_keeps_the_snapshot_that_it_learned_and_weights_are_exported(log: Any, lake: Any, tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:
         session.sql("TRAIN MODEL m USING xftrl LABEL label AS SELECT x % 2 AS label, user FROM lake.sales.log")

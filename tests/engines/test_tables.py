@@ -38,12 +38,14 @@ def files(warehouse: Path, table: str) -> list[str]:
     return sorted(path.name for path in (warehouse / "tables" / table / "_data").iterdir())
 
 
+@lengthy
 def test_nothing_is_written_before_the_first_table(engine: Engine, warehouse: Path) -> None:
     engine.execute("SELECT 1")
     assert engine.relations() == []
     assert not warehouse.exists()
 
 
+@lengthy
 def test_a_table_outlives_the_session(engine: Engine, opened: Callable[[], Engine]) -> None:
     assert engine.execute("CREATE TABLE T USING parquet AS SELECT 1 AS a, 'x' AS b") is None
     other = opened()
@@ -118,6 +120,7 @@ def test_nan_is_above_all_numbers(engine: Engine, tmp_path: Path) -> None:
     assert rows(engine, "SELECT id FROM own WHERE s.y > 10") == [(3,)]
 
 
+@lengthy
 def test_overwriting_replaces_all_rows_and_keeps_the_columns(engine: Engine) -> None:
     engine.execute("CREATE TABLE t AS SELECT 1L AS a")
     engine.execute("INSERT OVERWRITE TABLE t VALUES (7), (8)")

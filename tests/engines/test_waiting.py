@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.sparks import REMOTE
 from xpsql.platform.engines.spark import tasks
 from xpsql.platform.engines.spark.engine import SparkEngine
@@ -63,6 +63,7 @@ print("interrupted")
 ENDLESS = "FROM (SELECT pressed(i) AS n FROM range(1000000) t(i)), range(1000000) u(j), range(1000000) v(k)"
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     ("row", "query"),
@@ -102,6 +103,7 @@ def notebook() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("act", ACTIONS, ids=("query", "table", "stage", "files"))
 def test_ctrl_c_leaves_no_job_of_spark_behind(

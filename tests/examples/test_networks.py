@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 
 GALLERY = Path(__file__).parents[2] / "examples" / "networks"
 NETWORKS = {
@@ -47,6 +47,7 @@ def test_every_network_is_short() -> None:
     assert max(found.values()) < 60, found
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.filterwarnings("default")  # of Keras, when it is imported
 @pytest.mark.parametrize("name", NETWORKS)

@@ -183,6 +183,7 @@ def test_bad_updates_are_refused_where_they_are_written(session: xpsql.Session) 
         assert len(session.models.versions("m")) == 1
 
 
+@lengthy
 @embedded
 def test_weights_that_are_no_numbers_make_no_version(session: xpsql.Session) -> None:
     for _ in range(7):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.cases import lengthy
 from tests.chaos.proxy import Proxy
 from tests.ps.serving import HOST, SECRET, tcp
 from xpsql.algorithms.layers.initial import uniform
@@ -108,6 +109,7 @@ def expected(name: str, rows: Floats) -> Floats:
     }[name]().reshape(len(rows), -1)
 
 
+@lengthy
 @pytest.mark.parametrize("name", READINGS.names)
 def test_numbers_are_those_of_the_rows_that_a_pull_brings_on_any_number_of_shards(name: str) -> None:
     arrays = {"to": TO} if name in ("dot", "cosine") else {}

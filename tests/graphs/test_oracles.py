@@ -66,6 +66,7 @@ def test_pagerank_solves_its_equation_on_multigraphs_with_loops_and_sinks(sessio
     np.testing.assert_allclose([found[v] for v in expected], list(expected.values()), rtol=1e-11, atol=1e-13)
 
 
+@lengthy
 @SHARED
 @given(WEIGHTED)
 def test_pagerank_follows_edges_by_their_weights(session: xpsql.Session, edges: list[Edge]) -> None:

@@ -207,6 +207,7 @@ def test_what_has_no_effect_or_is_missing_is_refused_with_words(session: xpsql.S
         session.sql(f"TRAIN MODEL m {statement}")
 
 
+@lengthy
 @pytest.mark.parametrize(
     "statement",
     [
@@ -227,6 +228,7 @@ def test_what_takes_values_of_vertices_for_weights_is_refused(session: xpsql.Ses
         session.sql(statement.format(folder=tmp_path / "out")).arrow()
 
 
+@lengthy
 def test_versions_of_graphs_are_ordinary_ones(session: xpsql.Session, tmp_path: Path) -> None:
     path = tmp_path / "edges.parquet"
     pq.write_table(edges_table(random_edges(2000, 100)), path)

@@ -112,6 +112,7 @@ def test_the_optimizers_of_this_package_pass_the_check_that_others_have_to(name:
     check_per_row(BUILT_IN[name], name)
 
 
+@lengthy
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_transformation_that_mixes_rows_is_refused_with_the_reason(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} cannot be kept per row: its update of a row depends on other rows"):

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.operators.adam import ADAM, AdamOptions, adam
 from xpsql.platform.operators.base import Context, Operator, TableSpec, updated
 from xpsql.testing.operators import OPERATOR_CHECKS, OperatorTrial, context, new_rows
@@ -30,6 +30,7 @@ def started(operator: Operator) -> dict[str, jax.Array]:
     return {name: jnp.asarray(values) for name, values in new_rows(operator, KEYS).items()}
 
 
+@lengthy
 @pytest.mark.parametrize("l2", [0.0, 0.05])
 def test_rows_move_as_those_of_one_array_do(l2: float) -> None:
     random = np.random.default_rng(3)

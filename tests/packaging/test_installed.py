@@ -14,7 +14,7 @@ from socket import socket
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.docs.blocks import ROOT
 from tests.packaging import requirements
 
@@ -35,6 +35,7 @@ def test_pages_name_extras_that_there_are() -> None:
     assert {"spark", "serve", "onnx"} <= named <= EXTRAS
 
 
+@lengthy
 def test_messages_name_extras_that_there_are_by_one_function() -> None:
     named = set()
     for path in SOURCES:

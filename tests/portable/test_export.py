@@ -140,6 +140,7 @@ def rows_of(session: xpsql.Session, statement: str) -> int:
     return int(reported["rows"])
 
 
+@lengthy
 def test_parity_is_of_the_rows_that_the_statement_gives(session: xpsql.Session, tmp_path: Path) -> None:
     session.sql(
         f"EXPORT MODEL ctr TO '{tmp_path}/out' FORMAT onnx WITH (parity = 'SELECT * FROM log WHERE user = ''u3'' LIMIT 7')"

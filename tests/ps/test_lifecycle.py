@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.ps.life_stream import EXAMPLES, SIZE, Batch, Move, Stream, new, push
 from tests.ps.plain_life import Event, Plain, PlainRow, drawn, information, utility
 from xpsql.platform.operators.base import Operator, TableSpec
@@ -170,6 +170,7 @@ def pulled(client: LocalClient, table: str = "weights") -> NDArray[np.float32]:
     return np.asarray(client.pull(np.array(KEYS, np.uint64), SIZE).weights[table][: len(KEYS)])
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.name)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

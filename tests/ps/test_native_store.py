@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.ps._native import Arguments, Layout, Store, set_threads
 from xpsql.platform.ps.rows.base import NewRows, Rows
 
@@ -277,6 +277,7 @@ def test_read_only_memory_is_not_written_to() -> None:
         store.gather(rows, [0], [out])
 
 
+@lengthy
 def test_memory_that_ends_is_a_memory_error_and_the_store_goes_on() -> None:
     program = """
         import resource, numpy as np

@@ -141,6 +141,7 @@ def test_a_long_baseline_is_a_part_of_its_rows_evenly_spread(
     assert column(table, "baseline_prediction_value")[0] == pytest.approx(every.mean())
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("algorithm", INTEGRATED)
 def test_attributions_of_a_network_add_up_to_its_score(session: xpsql.Session, path: Path, algorithm: str) -> None:

@@ -111,6 +111,7 @@ def test_replaying_what_was_served_finds_no_difference(session: xpsql.Session, l
     assert all(row["keys_missing"] == row["keys_extra"] == row["slots_that_differ"] == [] for row in replayed)
 
 
+@lengthy
 def test_rows_of_arrow_have_the_same_bits(session: xpsql.Session, loaded: Loaded) -> None:
     rows = [inputs_of(loaded, row) for row in rows_of(session, 40)]
     assert values(loaded.predict(of_rows(rows, {}, loaded.inputs))) == predicted(session, loaded, 40)

@@ -16,7 +16,7 @@ from tests.simulation.world import Process
 from xpsql.platform.errors import ModelError
 from xpsql.platform.training.monitor import Monitor
 
-SEEDS, AT_ONCE, MOST_TO_FIND = 300, 100, 200
+SEEDS, AT_ONCE, MOST_TO_FIND = 300, 25, 200
 RARE = {"early loss is none": 91}
 """A seed that shows a fault which few do, tried first."""
 CALM = Config(

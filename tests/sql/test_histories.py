@@ -168,6 +168,7 @@ def test_a_star_stands_beside_a_history(tmp_path: Path, engine: str | SparkSessi
 OVER = "OVER (PARTITION BY user ORDER BY ts)"
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("statement", "text", "message"),
     [

@@ -247,6 +247,7 @@ def test_weights_have_the_names_of_slots_and_the_worth_of_features(session: xpsq
     assert (third["slot"], third["utility"], third["information"]) == ("hour", 0.0, pytest.approx(0.0))
 
 
+@lengthy
 def test_weights_can_be_joined_counted_and_asked_for_one_column(session: xpsql.Session) -> None:
     train(session.models)
     assert rows(session, "SELECT count(*) AS n FROM ML.WEIGHTS(MODEL ctr)") == [{"n": 3}]
@@ -502,6 +503,7 @@ ENGINES = ["spark", "spark", "duckdb"]  # of the formats in their order, or in t
 READERS = [("parquet", pq.read_table), ("csv", csv.read_csv), ("json", read_json)]
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("engine", "format", "read"), [(name, *one) for name, one in zip(ENGINES, READERS, strict=True)], indirect=["engine"]
 )

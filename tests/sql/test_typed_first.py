@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.cli.output import write_table
 from xpsql.platform.errors import DataError, StatementError
 
@@ -76,6 +77,7 @@ def test_join_using_a_column_of_one_side_names_the_other(column: str, side: str,
     assert error.position is not None
 
 
+@lengthy
 @pytest.mark.parametrize("label", ["CAST(id AS DOUBLE)", "id"])
 def test_a_label_of_numbers_names_what_learns_them(label: str, session: xpsql.Session) -> None:
     session.sql(f"CREATE TABLE log AS SELECT {label} AS label, concat('u', id % 5) AS u FROM range(100)")

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.streams.landing import COLUMNS, arrives, go_on, learned, rows_of, train
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.progress import SilentReporter
@@ -35,6 +36,7 @@ def more(table: Path, folder: Path, name: str, rows: int, seed: int, **how: Any)
     deltalake.write_deltalake(table, data, mode="append", **how)
 
 
+@lengthy
 def test_versions_are_learned_once_and_as_files_are(session: xpsql.Session, clicks: Path, tmp_path: Path) -> None:
     stream = f"delta.`{clicks}`"
     assert learned(train(session, stream)) == (1, "ready", 400)
@@ -68,6 +70,7 @@ def test_compaction_brings_nothing_and_files_that_a_vacuum_removed_are_told(
         go_on(session, stream)
 
 
+@lengthy
 @pytest.mark.parametrize("change", ["delete", "overwrite"])
 def test_removed_rows_stop_a_stream_and_name_the_version(
     session: xpsql.Session, clicks: Path, tmp_path: Path, change: str

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.streams.landing import AVAILABLE, COLUMNS, answer, arrives, go_on, learned, rows_of, train
 from tests.training.log import log, write
 from xpsql.platform.engines.parquet_scan import as_row_group
@@ -45,6 +45,7 @@ def stream(folder: Path) -> str:
     return f"read_files('{folder}', format => 'parquet')"
 
 
+@lengthy
 def test_each_file_is_learned_once_and_the_same_job_again_makes_no_version(session: xpsql.Session, landing: Path) -> None:
     assert learned(train(session, stream(landing))) == (1, "ready", 500)
     assert learned(go_on(session, stream(landing))) == (1, "nothing new", 0)

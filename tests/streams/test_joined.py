@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, slow_elsewhere
+from tests.cases import costly, lengthy, slow_elsewhere
 from tests.forkserver import CONTEXT
 from tests.streams.landing import answer, learned
 from tests.streams.test_kill import killed
@@ -61,6 +61,7 @@ def counted(session: xpsql.Session) -> tuple[int, int]:
     return row["shows"], row["clicks"]
 
 
+@lengthy
 @slow_elsewhere
 @pytest.mark.parametrize("engine", ["duckdb", "spark"])
 def test_files_are_joined_once_they_have_waited(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:

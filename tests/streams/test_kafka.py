@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.streams.broker import Broker
 from tests.streams.landing import COLUMNS, answer, go_on, learned, rows_of, train
 from tests.streams.topics import POISON, SCHEMA, among, messages, more, produced, skipping, stream
@@ -43,6 +43,7 @@ def session(tmp_path: Path) -> Iterator[xpsql.Session]:
         yield session
 
 
+@lengthy
 def test_each_message_is_learned_once_and_the_same_job_again_makes_no_version(session: xpsql.Session, broker: Broker) -> None:
     topic = produced(broker, 500, partitions=2)
     more(broker, topic, 200, seed=2, partition=1)
@@ -169,6 +170,7 @@ def test_messages_that_are_no_rows_are_passed_over_and_written_down(tmp_path: Pa
     assert any(note.startswith("Skipped 9 messages: ") for note in notes.said)
 
 
+@lengthy
 def test_columns_that_the_query_does_not_read_may_hold_anything(session: xpsql.Session, broker: Broker) -> None:
     topic = broker.topic()
     broker.produce(topic, [b'{"label": 0, "user": "a", "item": "many"}', b'{"label": 1, "user": 5, "item": []}'])
@@ -222,6 +224,7 @@ def test_a_topic_that_was_made_again_is_an_error_with_offsets(broker: Broker, tm
         assert not strict.waits(strict.after(forgiven, strict.news(forgiven)))
 
 
+@lengthy
 def test_the_partition_that_is_furthest_behind_is_next(
     session: xpsql.Session, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

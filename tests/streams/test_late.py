@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.notes import Notes
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
@@ -75,6 +75,7 @@ def trained(session: xpsql.Session, files: Path, using: str, operators: str = ""
 RATES = "OPERATORS (auto_session (short = '2 days', mid = '30 days', long = '60 days'))"
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     ("using", "operators"),
@@ -125,6 +126,7 @@ def test_a_late_click_is_a_click_and_no_show(engine: str, request: pytest.Fixtur
         assert session.sql(informed).arrow()["n"][0].as_py() == 0
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.notes import Notes
 from tests.streams.landing import COLUMNS, arrives, go_on, learned, rows_of, train
 from xpsql.platform.engines.duckdb.engine import DuckDBEngine
@@ -35,6 +35,7 @@ def insert(session: xpsql.Session, path: Path, words: str = "INTO") -> None:
     session.sql(f"INSERT {words} clicks SELECT {COLUMNS} FROM parquet.`{path}`")
 
 
+@lengthy
 def test_what_is_inserted_is_learned_once(session: xpsql.Session, tmp_path: Path) -> None:
     assert learned(train(session, "clicks", "clicks.*")) == (1, "ready", 400)
     assert learned(go_on(session, "clicks")) == (1, "nothing new", 0)
@@ -75,6 +76,7 @@ def told(session: xpsql.Session) -> Notes:
     return notes
 
 
+@lengthy
 def test_learned_rows_that_are_deleted_are_a_note_once_and_what_is_left_of_their_files_is_not_learned_again(
     session: xpsql.Session, tmp_path: Path, told: Notes
 ) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow
+from tests.cases import costly, costly_after_first, lengthy, slow
 from tests.training.log import embedded, log, session, write
 from xpsql.platform.input.batches import Batch
 from xpsql.platform.input.operator_inputs import offered_of
@@ -47,6 +47,7 @@ def reported(value: Any) -> Any:
     return np.frombuffer(value, "<f4").tolist() if isinstance(value, bytes) else value
 
 
+@lengthy
 @embedded
 def test_rates_that_change_are_followed(session: xpsql.Session, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
@@ -161,6 +162,7 @@ def test_a_training_that_stops_by_rows_held_out_keeps_the_counts_of_one_pass(ses
     assert all(row["session_shows"][2] == pytest.approx(row["count"] / (best + 1), rel=1e-5) for row in found)
 
 
+@lengthy
 @costly_after_first
 @embedded
 @pytest.mark.parametrize("operators", CHAINS)
@@ -191,6 +193,7 @@ def test_scoring_sees_the_rates_that_the_next_training_batch_would_see(
     assert {name: learned[name] for name in scored} == pytest.approx(scored, rel=1e-4)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize(
     ("engine", "settings"),

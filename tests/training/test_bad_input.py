@@ -311,6 +311,7 @@ def test_continue_refuses_what_it_cannot_go_on_from(session: xpsql.Session, path
     assert [v.number for v in session.models.versions("m")] == [1]
 
 
+@lengthy
 def test_prediction_names_a_missing_or_changed_column(session: xpsql.Session, path: Path) -> None:
     session.sql(f"TRAIN MODEL m USING xftrl AS SELECT label, user, item FROM parquet.`{path}`")
     with pytest.raises(StatementError, match="needs the column item"):

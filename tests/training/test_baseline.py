@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import write
 from xpsql.platform.errors import DataError, StatementError
 from xpsql.platform.training.preparation import baseline
@@ -101,6 +101,7 @@ def test_a_version_that_continues_goes_on_with_the_intercept_that_it_has(session
     assert row == {"weight": pytest.approx(before, abs=1e-3), "count": 2 * ROWS}
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("algorithm", ["xftrl", "fm", "owlqn"])
 def test_a_version_that_goes_on_without_an_intercept_has_no_row_of_it(session: xpsql.Session, log: str, algorithm: str) -> None:

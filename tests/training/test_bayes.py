@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xpsql
-from tests.cases import costly, slow_elsewhere
+from tests.cases import costly, lengthy, slow_elsewhere
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.hparams import HparamCandidates, HparamRange
 from xpsql.platform.errors import StatementError
@@ -51,6 +51,7 @@ def searched(metric: str, sign: int, seed: int, at_once: int) -> list[dict[str, 
     return points
 
 
+@lengthy
 @pytest.mark.parametrize("at_once", [1, 4])
 @pytest.mark.parametrize(("metric", "sign"), [("logloss", 1), ("auc", -1)])
 def test_what_is_drawn_late_is_better_than_what_fills_the_space_evenly(metric: str, sign: int, at_once: int) -> None:
@@ -92,6 +93,7 @@ TUNED = "TRAIN OR REPLACE MODEL m USING {} TUNE BY logloss TRIALS 9 METHOD bayes
 TRIALS = "SELECT * EXCEPT (seconds) FROM ML.TRIAL_INFO(MODEL m) ORDER BY trial_id"
 
 
+@lengthy
 @slow_elsewhere
 def test_the_version_is_that_of_the_best_trial_or_of_the_defaults(session: xpsql.Session, query: str) -> None:  # noqa: F811
     found = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import StatementError
@@ -36,6 +36,7 @@ def test_rates_fall_over_the_last_updates_of_all_passes() -> None:
     assert StepRates((0.1,), 0.5, 1, (0, 4)).at(0, 0, 3) == pytest.approx(0.05)
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("using", ["xftrl (alpha = 0.5)", "xnn (dim = 2, hidden = (4))"])
 def test_the_last_rows_move_a_model_less_and_the_first_ones_as_ever(session: Any, tmp_path: Path, using: str) -> None:

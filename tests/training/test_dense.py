@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import log, session, write
 from xpsql import algorithms
 from xpsql.algorithms.base import Algorithm, Inputs, Layout, Online, Supervised
@@ -92,6 +92,7 @@ def same(one: Mapping[tuple[str, str], Any], other: Mapping[tuple[str, str], Any
     return one.keys() == other.keys() and all(np.array_equal(values, other[name]) for name, values in one.items())
 
 
+@lengthy
 def test_predictions_are_those_of_the_stored_arrays(session: xpsql.Session, path: Path) -> None:
     stored = train(session, path, "m")
     assert {column for _, column in stored} == {"state_count", "state_mu", "state_nu", "w"}

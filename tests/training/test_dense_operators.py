@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.ps.serving import HOST, SECRET
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.operators.base import DenseSpec, Operator, TableSpec
@@ -72,6 +72,7 @@ def rows(session: xpsql.Session, table: str) -> list[dict[str, Any]]:
     return list(session.sql(query).arrow().to_pylist())
 
 
+@lengthy
 def test_layers_stay_finite_on_a_batch_whose_gradients_explode(session: xpsql.Session) -> None:
     with pytest.raises(TrainingError, match=r"NaN.*OPERATORS \(safety\) refuses such updates"):
         explode(session, "")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.notes import Notes
 from tests.training.log import log, write
 from tests.training.test_bad_input import CANNOT_RUN
@@ -77,6 +77,7 @@ def refusal(session: xpsql.Session, statement: str) -> str:
     return raised.value.told
 
 
+@lengthy
 def test_what_train_cannot_run_explain_train_refuses_in_the_same_words(session: xpsql.Session, tmp_path: Path) -> None:
     path = write(log(1_000), tmp_path / "log.parquet")
     for statement, message in CANNOT_RUN:
@@ -104,6 +105,7 @@ def test_continue_refuses_what_train_refuses_of_validate(session: xpsql.Session)
     assert [version.number for version in session.models.versions("m")] == [1]
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("algorithm", ["xnn", "deepfm", "dcn"])
 def test_a_training_with_vectors_is_explained_with_its_estimates(session: xpsql.Session, algorithm: str) -> None:

@@ -100,6 +100,7 @@ def test_predictions_and_metrics_of_tasks_are_those_of_one_process(
     assert there == here
 
 
+@lengthy
 def test_bad_data_ends_all_tasks_with_its_own_message(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, bad = ProcessTasks(8), tmp_path / "bad.parquet"
     table = pa.table({"label": np.arange(ROWS) % 3, "user": np.arange(ROWS)})

@@ -10,7 +10,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import USES
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.training.log import log, write
 from xpsql.platform.engines.parquet_scan import ParquetScan
 from xpsql.platform.errors import DataError
@@ -21,6 +21,7 @@ from xpsql.platform.training.estimates import estimated_features
 from xpsql.platform.training.recipe import algorithm_of, columns_from
 
 
+@lengthy
 @pytest.mark.parametrize("negatives", [0, 20])
 def test_an_algorithm_of_pairs_is_estimated_by_pairs(tmp_path: Path, negatives: int) -> None:
     random, rows, items = np.random.default_rng(0), 3_000, 200
@@ -61,6 +62,7 @@ def explained(session: xpsql.Session, statement: str) -> dict[str, str]:
     return dict(zip(*session.sql(statement).arrow().to_pydict().values(), strict=True))
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("name", ["xftrl", "xnn", "owlqn", "xgboost", "slrm"])
 def test_explain_learns_from_a_sample_and_forgets_it(tmp_path: Path, name: str) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.log import embedded, log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.cursor import Cursor
 from xpsql.platform.errors import StatementError, TrainingError
@@ -48,6 +48,7 @@ def windows(session: xpsql.Session) -> list[dict[str, Any]]:  # noqa: F811
     return rows
 
 
+@lengthy
 @costly_after_first
 def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     train(session, path, "EVALUATE EVERY 8 BATCHES ON 2 BATCHES", group="GROUP user", more=", passes = 2")
@@ -63,6 +64,7 @@ def test_every_window_is_a_row_of_training_info(session: xpsql.Session, path: Pa
     assert manifest.metrics["examples"] == 3000
 
 
+@lengthy
 def test_windows_are_counted_over_splits_and_a_training_tells_if_none_is_reached(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from tests.ps.plain_life import ALPHA, PlainRow
 from tests.ps.plain_life import information as plain_information
 from tests.ps.plain_life import utility as plain_utility
@@ -65,6 +65,7 @@ def counted(session: xpsql.Session, path: Path) -> dict[int, PlainRow]:
     return rows
 
 
+@lengthy
 @pytest.mark.parametrize("recent", [False, True])
 def test_ml_weights_shows_the_utility_and_information_of_their_definition(
     session: xpsql.Session, path: Path, recent: bool
@@ -79,6 +80,7 @@ def test_ml_weights_shows_the_utility_and_information_of_their_definition(
         assert row["information"] == pytest.approx(plain_information(plain[key], base, recent), rel=1e-3, abs=1e-5)
 
 
+@lengthy
 def test_operators_compute_the_utility_that_ml_weights_shows_of_weights_and_vectors(session: xpsql.Session, path: Path) -> None:
     statement = "TRAIN OR REPLACE MODEL m USING {} TIME ts OPERATORS ({}) WITH (batch_size = 100) AS {}"
     for algorithm in ("xftrl", "fm (dim = 3)"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow, slow_elsewhere
 from tests.training.log import log, write
 from tests.training.processes import ProcessTasks
 from tests.training.test_held_rows import Heard
@@ -164,6 +164,7 @@ def test_what_rounds_cannot_be_judged_by_is_refused(session: xpsql.Session, path
         assert caught.value.position is not None
 
 
+@lengthy
 @slow_elsewhere
 def test_explain_says_that_rounds_are_judged(session: xpsql.Session, path: Path) -> None:
     shown = lines(session, f"EXPLAIN TRAIN MODEL m USING {USING.format(9)} VALIDATE ON LAST 0.2 AS {rows(path)}")

@@ -149,6 +149,7 @@ def test_evaluating_them_says_that_they_were_learned(session: xpsql.Session, hea
     assert heard.notes == []
 
 
+@lengthy
 @slow_elsewhere
 def test_an_explanation_tells_how_they_are_learned_and_how_long_it_takes(session: xpsql.Session, query: str) -> None:
     for more, wanted in (

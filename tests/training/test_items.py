@@ -11,7 +11,7 @@ import pytest
 
 import xpsql
 from tests.algorithms.uses import rows
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.notes import Notes
 from tests.training.log import session, write
 from xpsql.platform.errors import DataError, StatementError
@@ -49,6 +49,7 @@ def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
         yield session
 
 
+@lengthy
 @costly_after_first
 def test_items_are_joined_and_rows_that_were_not_taken_left_out(session: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
@@ -125,6 +126,7 @@ REFUSED = [
 ]
 
 
+@lengthy
 def test_bad_items_are_refused_at_their_place(embedded: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     for using, items, settings, message in REFUSED:
@@ -158,6 +160,7 @@ def session_count(read: str, tmp_path: Path) -> int:
         return int(session.sql(f"SELECT count(*) AS n FROM {read} WHERE click = 1 AND item < 5").arrow()["n"][0].as_py())
 
 
+@lengthy
 def test_streams_have_the_features_of_items_and_take_no_clause(embedded: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     embedded.sql(f"TRAIN MODEL m USING {TOWERS} LABEL click ITEMS ({CATALOGUE}) {WITH} AS SELECT * FROM {read}")

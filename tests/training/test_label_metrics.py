@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.cli.report import report
 from xpsql.platform.errors import StatementError, TrainingError
 from xpsql.platform.training import metrics
@@ -60,6 +61,7 @@ def rows(session: xpsql.Session, text: str) -> list[dict[str, Any]]:
     return found
 
 
+@lengthy
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_training_of_two_labels_gives_each_label_what_a_training_of_it_alone_gives(
     session: xpsql.Session, query: str, workers: int

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.progress import SilentReporter
 
 LOG = "SELECT CAST(id % 3 = 0 AS INT) AS click, concat('u', id % 11) AS user, CAST(id % 5 AS DOUBLE) AS price FROM range(500)"
@@ -36,6 +37,7 @@ def test_metrics_of_given_rows_are_of_a_query(session: xpsql.Session) -> None:
     assert session.sql("SELECT measured_on FROM ML.EVALUATE(MODEL online, TABLE log)").fetchall() == [("query",)]
 
 
+@lengthy
 def test_a_version_without_metrics_was_measured_on_nothing(session: xpsql.Session) -> None:
     session.sql("TRAIN MODEL small USING xftrl LABEL click AS SELECT * FROM log")
     session.sql("SHRINK MODEL small WHERE updates < 3")

@@ -67,6 +67,7 @@ def entropy(labels: np.ndarray) -> float:
     return float(-(shares * np.log(shares)).sum())
 
 
+@lengthy
 @slow_elsewhere
 def test_metrics_and_predictions_are_those_of_scikit_learn(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     log = f"(SELECT user, hour, category FROM parquet.`{path}`)"
@@ -145,6 +146,7 @@ def test_integers_are_classes_where_the_statement_says_so(embedded: xpsql.Sessio
         assert {"property": "classes", "value": "3, 4, 5"} in described
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("statement", "words"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.training import parallelism
 from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.parallelism import BYTES_PER_SHARD, Places, in_step, places_of, scoring_places
@@ -76,6 +77,7 @@ def test_one_process_has_one_worker_and_as_many_as_cores_where_results_do_not_de
     assert places_of(settings, None, serves) == expected
 
 
+@lengthy
 def test_a_training_in_one_process_has_one_worker_unless_the_statement_asks_for_more(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path) as session:
         session.sql("CREATE TABLE log AS SELECT CAST(id % 3 = 0 AS INT) AS click, id % 40 AS ad FROM range(1600)")

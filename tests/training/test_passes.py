@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import TrainingError
 from xpsql.platform.progress import SilentReporter
@@ -32,6 +32,7 @@ def session(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         yield session
 
 
+@lengthy
 @costly_after_first
 def test_a_version_that_recalls_its_examples_is_judged_by_the_first_pass(session: xpsql.Session) -> None:
     session.sql(TRAIN.format(release=""))

@@ -113,6 +113,7 @@ def test_steps_together_take_longer_than_steps_apart() -> None:
     assert together < 0.85 * apart
 
 
+@lengthy
 def test_explain_shows_the_way_that_train_takes(data: Path, tmp_path: Path) -> None:
     reporter = Noting()
     with xpsql.connect(tmp_path / "warehouse", reporter=reporter) as session:

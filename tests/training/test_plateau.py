@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.processes import ProcessTasks
 from xpsql.platform.errors import StatementError
 from xpsql.platform.operators.adagrad import AdagradOptions, adagrad
@@ -89,6 +89,7 @@ def after(optimizer: Operator, rates: tuple[float, ...]) -> tuple[list[np.ndarra
     return seen, rows
 
 
+@lengthy
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda optimizer: optimizer.name)
 def test_a_step_is_multiplied_by_the_rate_and_at_1_is_the_optimizers_own(optimizer: Operator) -> None:
     whole, _ = after(optimizer, (1, 1))
@@ -112,6 +113,7 @@ def trained(session: xpsql.Session, name: str, using: str, query: str, more: str
     return session.models.version(name).manifest
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("using", USING)
 def test_the_version_is_the_best_pass_of_rounds_that_begin_with_the_best_before(
@@ -136,6 +138,7 @@ def test_the_version_is_the_best_pass_of_rounds_that_begin_with_the_best_before(
     assert lines["logloss"].to_pylist() == pytest.approx(losses[: first + 1], rel=1e-6)  # until it drops, one without
 
 
+@lengthy
 @slow_elsewhere
 def test_all_rows_are_learned_anew_at_the_rates_of_the_passes_that_the_best_is_made_of(
     session: xpsql.Session, query: str

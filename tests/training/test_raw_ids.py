@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import xpsql
-from tests.cases import costly
+from tests.cases import costly, lengthy
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -29,6 +29,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[xpsql.Session]
         yield session
 
 
+@lengthy
 def test_ids_are_the_keys_of_weights_and_exports_and_learn_as_hashed_ones_do(session: xpsql.Session) -> None:
     session.sql(f"TRAIN MODEL hashed USING xftrl {RAW.replace('raw', 'hashed')} AS SELECT * FROM log")
     for number, model in enumerate(("m", "hashed")):

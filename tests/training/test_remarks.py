@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from tests.notes import Notes
 from xpsql.algorithms.traits import Traits
 from xpsql.platform.training.metrics import remarks
@@ -50,6 +51,7 @@ def test_an_id_per_row_and_a_date_are_reported_by_both(session: xpsql.Session, n
     assert notes.notes == [day, ids.replace("the first 4,000 rows", "the examples")]
 
 
+@lengthy
 def test_nothing_is_noted_of_slots_that_recur_of_few_rows_or_of_what_is_ignored(session: xpsql.Session, notes: Notes) -> None:
     notes.notes.clear()
     for name, query in (

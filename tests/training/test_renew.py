@@ -88,6 +88,7 @@ def test_other_tables_go_on_where_vectors_begin_anew(session: xpsql.Session) -> 
     assert differ(plain["vectors"], twice["vectors"])
 
 
+@lengthy
 def test_a_later_version_begins_each_pass_with_the_rows_before(session: xpsql.Session) -> None:
     found = []
     for passes in (1, 3):
@@ -97,6 +98,7 @@ def test_a_later_version_begins_each_pass_with_the_rows_before(session: xpsql.Se
     assert not differ(*found)
 
 
+@lengthy
 @pytest.mark.parametrize("operators", ["renew ON vectors, ftrl", "later_passes (rate = 0.5), adagrad"])
 def test_a_training_that_is_interrupted_and_resumed_has_the_same_rows(
     session: xpsql.Session, operators: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import xpsql
-from tests.cases import costly, quick
+from tests.cases import costly, lengthy, quick
 from tests.notes import Notes
 from tests.training.log import log, write
 from xpsql.platform.cli import main
@@ -245,6 +245,7 @@ def test_a_file_that_changed_meanwhile_is_an_error_that_names_it(broken: Path) -
         assert [v.manifest.status for v in session.models.versions("m")] == ["interrupted"]
 
 
+@lengthy
 def test_an_interrupted_training_is_shown_with_its_progress_and_where_resume_begins(broken: Path) -> None:
     with (broken / "models" / "m" / "v1" / "progress.jsonl").open("a") as file:
         file.write('{"batch": 3, "ti')  # cut by a kill

@@ -81,6 +81,7 @@ def test_rows_that_are_restored_on_any_number_of_shards_have_had_each_update_onc
     assert rows_of(restored) == rows_of(expected)
 
 
+@lengthy
 def test_the_end_of_a_pass_comes_once_to_shards_that_were_restored_on_either_side_of_it(tmp_path: Path) -> None:
     place, old, expected = Storage(str(tmp_path)), new(2), new(1)
     push(old, ALL)
@@ -130,6 +131,7 @@ def test_updates_of_a_statement_are_applied_after_batches_and_passes(path: Path,
         assert any("clip (max = 0.02) EACH 1 BATCHES" in str(row) for row in described)
 
 
+@lengthy
 @pytest.mark.parametrize(
     ("model", "apply", "rows"), [("kept", "", 1), ("forgotten", "APPLY (forget (slot = user) EACH 2 BATCHES) ", 0)]
 )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.log import log, session, write
 from xpsql.platform.engines import nested, parquet_scan
 
@@ -40,6 +40,7 @@ def explained(session: xpsql.Session, rows: str, clauses: str = "") -> dict[str,
     return {row["property"]: row["value"] for row in session.sql(text).arrow().to_pylist()}
 
 
+@lengthy
 @costly_after_first
 def test_one_day_of_a_long_table_is_learned_as_its_rows_alone(session: xpsql.Session, days: str, tmp_path: Path) -> None:
     of_table = trained(session, "a", f"{days} WHERE day = 7")
@@ -117,6 +118,7 @@ def test_too_many_rows_to_count_are_judged_by_a_sample(
         explained(session, f"{days} WHERE user = 'u5x'")
 
 
+@lengthy
 @slow_elsewhere
 def test_rows_of_arrays_that_a_filter_leaves_are_counted_and_told_as_a_sample_where_there_are_too_many(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.training.log import session
 from xpsql.platform.progress import SilentReporter
 from xpsql.warehouse.entries import SourceEntry
@@ -61,6 +61,7 @@ def test_a_stream_is_kept_by_position(tmp_path: Path) -> None:
         assert source == SourceEntry("table", "log", position={"from": {}, "to": next(iter(position.values()))})
 
 
+@lengthy
 def test_every_option_says_whether_the_user_a_default_or_a_rule_chose_it(tmp_path: Path) -> None:
     with xpsql.connect(tmp_path / "w", "duckdb", SilentReporter()) as session:
         session.sql(f"CREATE TABLE log AS {ROWS}")

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.log import embedded, log, session, write
 from xpsql.warehouse.trainings.progress import LEARNING, READING
 
@@ -37,6 +37,7 @@ def one(session: xpsql.Session, text: str) -> dict[str, Any]:
     return dict(row)
 
 
+@lengthy
 @costly_after_first
 def test_every_kind_of_slot_learns_and_predicts(session: xpsql.Session, tmp_path: Path) -> None:
     train, test = write(log(20_000), tmp_path / "train.parquet"), write(log(4_000, seed=2), tmp_path / "test.parquet")

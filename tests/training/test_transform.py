@@ -107,12 +107,14 @@ def test_scoring_takes_the_raw_columns_alone(session: xpsql.Session) -> None:
     assert [row["predicted_click"] for row in raw] == [row["predicted_click"] for row in wanted]
 
 
+@lengthy
 def test_evaluate_takes_raw_rows(session: xpsql.Session) -> None:
     (measured,) = rows(session, "SELECT examples, auc FROM ML.EVALUATE(MODEL ctr, TABLE log)")
     scored = "SELECT auc(click, predicted_click) AS auc FROM ML.PREDICT(MODEL ctr, TABLE log)"
     assert measured == {"examples": 2000, "auc": pytest.approx(rows(session, scored)[0]["auc"], abs=1e-6)}
 
 
+@lengthy
 def test_ml_transform_shows_what_is_learned_from(session: xpsql.Session) -> None:
     found = session.sql("SELECT * FROM ML.TRANSFORM(MODEL ctr, TABLE log)").arrow()
     wanted = session.sql(f"SELECT {by_hand(session)} FROM log").arrow()
@@ -176,6 +178,7 @@ def test_settings_after_the_query_are_reported_their_place(session: xpsql.Sessio
     assert (refused.value.position.column, refused.value.position.text) == (71, "WITH")
 
 
+@lengthy
 def test_a_stream_goes_on_with_a_list_that_was_fitted(session: xpsql.Session) -> None:
     session.sql("TRAIN MODEL fed USING xftrl LABEL click TRANSFORM (user, age - MEAN(age) AS age) AS SELECT * FROM log")
     (row,) = rows(session, "CONTINUE MODEL fed WITH (until = 'available') AS SELECT * FROM STREAM log")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first
+from tests.cases import costly, costly_after_first, lengthy
 from tests.training.log import write
 from xpsql.platform.progress import SilentReporter
 
@@ -32,6 +32,7 @@ def users(session: xpsql.Session, model: str) -> list[dict[str, float]]:
     return [row for row in rows if row.get("table", "weights") == "weights"]
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("algorithm", ["xftrl (alpha = 0.1)", "fm (dim = 2, alpha = 0.1)"])
 def test_a_feature_gets_a_row_by_what_it_has_earned_in_many_batches(tmp_path: Path, algorithm: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow
+from tests.cases import costly, costly_after_first, lengthy, slow
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 from xpsql.platform.engines.spark_sql.hparams import HparamCandidates, HparamRange
 from xpsql.platform.errors import StatementError, TrainingError
@@ -41,6 +41,7 @@ def rows(session: xpsql.Session, model: str) -> list[dict[str, Any]]:  # noqa: F
     return sorted(found, key=lambda row: (row["key"], row.get("table", "")))
 
 
+@lengthy
 @costly_after_first
 def test_the_best_candidate_is_the_version_of_its_own_training(session: xpsql.Session, path: Path) -> None:  # noqa: F811
     query = f"SELECT label, user, item FROM parquet.`{path}`"

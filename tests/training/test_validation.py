@@ -123,6 +123,7 @@ def test_rows_held_out_are_scored_by_the_weights_of_the_version_and_not_learned(
     assert version["validation.logloss"] == last["logloss"]
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("using", ["fm (dim = 3)", "xnn (dim = 3, hidden = (4))"])
 def test_networks_are_validated_by_all_of_their_weights(session: xpsql.Session, path: Path, query: str, using: str) -> None:
@@ -180,6 +181,7 @@ def test_a_pass_is_judged_by_the_metric_that_patience_names(session: xpsql.Sessi
         assert caught.value.position is not None
 
 
+@lengthy
 def test_a_gate_judges_rows_held_out(session: xpsql.Session, query: str) -> None:
     train(session, query, "VALIDATE ON 0.2 RELEASE WHEN validation.auc > 0.5 AND validation.auc(label) > 0.5 AND features > 10")
     with pytest.raises(TrainingError, match=r"validation\.auc is 0\.\d+, previous\.validation\.auc is 0\.\d+"):

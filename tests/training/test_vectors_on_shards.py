@@ -244,6 +244,7 @@ def explained(session: xpsql.Session, settings: str) -> str:
     return str(dict(zip(found["property"].to_pylist(), found["value"].to_pylist(), strict=True))["vectors pics"])
 
 
+@lengthy
 def test_explain_tells_where_the_network_runs_and_what_a_batch_moves(session: xpsql.Session) -> None:
     by_workers = explained(session, "sync = 'bsp', workers = 2, vectors_run = 'workers'")
     by_shards = explained(session, "sync = 'bsp', workers = 2, shards = 3, vectors_run = 'shards'")

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly, costly_after_first, slow_elsewhere
+from tests.cases import costly, costly_after_first, lengthy, slow_elsewhere
 from tests.training.log import log, write
 from tests.training.log import session as on_each
 from xpsql.platform.errors import OptionError
@@ -41,6 +41,7 @@ def predictions(session: xpsql.Session, path: Path, model: str) -> np.ndarray[tu
     return session.sql(text).arrow()["predicted_label"].to_numpy()
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("interaction", ["none", "bi", "pairs"])
 def test_every_kind_of_slot_is_learned_from(session: xpsql.Session, path: Path, tmp_path: Path, interaction: str) -> None:

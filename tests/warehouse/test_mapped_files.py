@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import xpsql
+from tests.cases import lengthy
 from xpsql.platform.engines import parquet_files
 from xpsql.platform.engines.parquet_files import parquet_file
 from xpsql.platform.engines.parquet_scan import staged_scan
@@ -34,6 +35,7 @@ MAPPED = {
 """Files of code that map one, and why nobody is ended by SIGBUS there."""
 
 
+@lengthy
 def test_the_list_has_every_place_that_maps_a_file() -> None:
     found = {
         path.relative_to(ROOT).as_posix()

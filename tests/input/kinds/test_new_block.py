@@ -94,6 +94,7 @@ def test_a_service_and_an_export_take_a_new_block(
     assert (tmp_path / "graph" / "model.onnx").exists()
 
 
+@lengthy
 def test_an_export_of_a_block_that_makes_no_graph_says_so(
     session: xpsql.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

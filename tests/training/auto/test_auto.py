@@ -204,6 +204,7 @@ def test_labels_in_runs_are_mixed(embedded: xpsql.Session, tmp_path: Path, notes
     assert trials(embedded)[0]["value"] > 0.55
 
 
+@lengthy
 def test_rows_are_ordered_by_time_where_they_are_not(embedded: xpsql.Session, tmp_path: Path) -> None:
     table = planted(3000)
     shuffled = table.take(pa.array(np.random.default_rng(0).permutation(3000)))

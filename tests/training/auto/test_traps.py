@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first
+from tests.cases import costly_after_first, lengthy
 from tests.training.auto.logs import planted, written
 from tests.training.auto.test_auto import Notes, with_leak
 from xpsql.platform.errors import StatementError
@@ -55,6 +55,7 @@ TRAPS: Mapping[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
 }
 
 
+@lengthy
 @costly_after_first
 @pytest.mark.parametrize("trap", TRAPS)
 def test_a_trap_is_told_by_explain_and_by_training(trap: str, tmp_path: Path) -> None:
