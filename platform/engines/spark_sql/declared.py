@@ -11,6 +11,8 @@ from .dialect import SparkSQL, position_of
 from .words import AGGREGATE_NAMES
 
 CLAUSES = (exp.Filter, exp.Window, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
+EXPANDED = "expanded"
+"""In the `meta` of calls that a function stands for."""
 DECLARED = {function.name: function for function in FUNCTIONS}
 
 
@@ -35,6 +37,8 @@ def expand_call(node: exp.Anonymous, function: Function) -> None:
     except StatementError as error:
         raise error.at(position_of(node)) from error
     tree: exp.Expr = exp.maybe_parse(sql, dialect=SparkSQL, copy=False)
+    for part in tree.find_all(exp.Anonymous):
+        part.meta[EXPANDED] = True
     for hole in list(tree.find_all(exp.Placeholder)):
         hole.replace(node.expressions[int(hole.name[1:])].copy())
     replace_with_clauses(node, tree)

@@ -43,12 +43,7 @@ RECIPE_BATCH = 4096
 RECIPE_L2 = 200
 """The penalty on vectors in several passes, of the sum over an update's examples."""
 NORMALISED: Given = (("wide", False), ("normalise", "batch_norm"), ("dropout", 0.2), ("init_scale", 0.0001))
-RECIPES: Mapping[str, Given] = {
-    "xnn": NORMALISED,
-    "deepfm": NORMALISED,
-    "dcn": NORMALISED,
-    "final": (("wide", False), ("dropout", 0.1), ("init_scale", 0.0001)),
-}
+RECIPES: Mapping[str, Given] = dict.fromkeys(("xnn", "deepfm", "dcn"), NORMALISED)
 """The options of networks that learn in several passes."""
 RATE = HparamRange(0.02, 0.5)
 DIMS = HparamCandidates((4, 8, 16))

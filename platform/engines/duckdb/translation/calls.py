@@ -8,7 +8,30 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from ....errors import StatementError
+from ...spark_sql.declared import EXPANDED
+from ...spark_sql.dialect import position_of
+from .kinds import spark_name
 from .typer import Typer
+
+ARRAY, MAP = ("list", "array"), ("map",)
+NULLS = ("null", '"null"', "sqlnull")
+"""The type of NULL, which fits each."""
+OF_ARRAYS = (
+    *("array_append", "array_compact", "array_contains", "array_distinct", "array_except", "array_insert", "array_intersect"),
+    *("array_join", "array_max", "array_min", "array_position", "array_prepend", "array_remove", "array_size", "array_sort"),
+    *("array_union", "arrays_overlap", "arrays_zip", "flatten", "get", "slice", "sort_array"),
+    *("aggregate", "exists", "filter", "forall", "transform", "zip_with"),
+)
+OF_MAPS = (
+    *("map_concat", "map_contains_key", "map_entries", "map_filter", "map_keys", "map_values"),
+    *("transform_keys", "transform_values"),
+)
+TAKES = {
+    **dict.fromkeys(OF_ARRAYS, ARRAY),
+    **dict.fromkeys(OF_MAPS, MAP),
+    **dict.fromkeys(("size", "element_at", "try_element_at"), (*ARRAY, *MAP)),
+}
+"""The kinds of type that the first argument of a function may have."""
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -103,3 +126,23 @@ def renamed(name: str, template: str = "") -> Maker:
         return wrap(made, template) if template else made
 
     return make
+
+
+def check_container(of: SparkCall, written: str) -> None:
+    """Refuse a call whose first argument is not the array or the map that the function needs: DuckDB takes some of them of a
+    text, and calls others by its own names. What a function of ours stands for is refused by the name of that function.
+
+    Args:
+        written: the function's name in the query.
+
+    Raises:
+        StatementError: says what the argument is.
+    """
+    takes = None if EXPANDED in of.node.meta else TAKES.get(of.name)
+    found = of.typer.type_of(of.arguments[0]) if takes and of.arguments else None
+    if takes is None or found is None or found.id in (*takes, *NULLS):
+        return
+    wanted = " or ".join(words for kind, words in (("list", "an array"), ("map", "a map")) if kind in takes)
+    remedy = " split(text, ',') makes an array of a text." if found.id == "varchar" and "list" in takes else ""
+    message = f"{written} takes {wanted}, got a value of type {spark_name(found)}.{remedy}"
+    raise StatementError(message, position_of(of.node))

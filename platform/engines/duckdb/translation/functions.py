@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -22,15 +21,13 @@ from .casts import concatenated, null_text, spark_cast, string_of
 from .coercion import map_of, nullif, nvl2, of_one_type
 from .generators import GENERATORS
 from .json_text import from_json, get_json_object, to_json
+from .kinds import spark_name
 from .lambdas import HIGHER_ORDER
 from .macros import SPARK_MACROS
 from .ordering import sorted_array
 from .rounding import ceil_floor, rounding
 from .times import TIMES
 from .windows import WINDOW, window
-
-if TYPE_CHECKING:
-    from duckdb.sqltypes import DuckDBPyType
 
 SAME = frozenset(
     [
@@ -90,17 +87,6 @@ RENAMED = {
     "now": "current_timestamp",
     "curdate": "current_date",
 }
-SPARK_NAMES = {
-    "integer": "int",
-    "varchar": "string",
-    "blob": "binary",
-    "timestamp with time zone": "timestamp",
-    "timestamp": "timestamp_ntz",
-    "hugeint": "decimal(38,0)",
-    "null": "void",
-    '"null"': "void",
-    "sqlnull": "void",
-}
 CHARSETS = ("UTF-8", "ISO-8859-1")
 CONVERSION = re.compile(r"%(?![%n])(?:(\d+)\$)?[-#+ 0,(]*\d*(?:\.\d+)?([a-zA-Z])|%[%n]")
 
@@ -128,19 +114,6 @@ def concat_ws(of: SparkCall) -> exp.Expr:
 def typeof(of: SparkCall) -> exp.Expr:
     kind = of.typer.type_of(of.arguments[0])
     return string("void" if kind is None else spark_name(kind))
-
-
-def spark_name(kind: DuckDBPyType) -> str:
-    """Return Spark's name of a type of DuckDB's."""
-    if kind.id == "decimal":
-        return str(kind).lower()
-    children: list[Any] = kind.children if kind.id in ("struct", "list", "map") else []
-    if kind.id == "struct":
-        return f"struct<{','.join(f'{name}:{spark_name(child)}' for name, child in children)}>"
-    if children:
-        inner = ",".join(spark_name(child) for _, child in children)
-        return f"{'array' if kind.id == 'list' else 'map'}<{inner}>"
-    return SPARK_NAMES.get(kind.id, kind.id)
 
 
 def spark_cast_list(of: SparkCall, index: int) -> exp.Expr:

@@ -20,7 +20,7 @@ from ...spark_sql.words import EXPLODES, TYPE_NAMES
 from ...unknown_names import no_function
 from .aggregates import AGGREGATES, ignoring_nulls
 from .arithmetic import arithmetic_rule, int_div_rule
-from .calls import SparkCall, call, cast, string
+from .calls import SparkCall, call, cast, check_container, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
 from .functions import FUNCTIONS, RENAMED, SPECIAL
@@ -46,6 +46,7 @@ def call_rule(node: exp.Anonymous, typer: Typer) -> exp.Expr:
         raise no_function(written, near(written), position_of(node))
     arguments = list(node.expressions)
     of = SparkCall(name, arguments, node, typer)
+    check_container(of, written)
     if name in HIGHER_ORDER and (name != "array_sort" or len(arguments) > 1):
         return HIGHER_ORDER[name].make(of)
     if name in SPECIAL:
