@@ -118,12 +118,12 @@ def stages_of(
     if not numbers:
         yield StageShown(RATES, "recent click rates as inputs", seconds(base._replace(rates=True)))
     yield StageShown(FAMILY, f"{', '.join(names)}, with their defaults{first}", seconds(*map(StatementForm, names)))
-    tries = f"passes, and {POINTS} points of {', '.join(SPACES['xftrl'])} or what an algorithm has, of the two best"
-    yield StageShown(OPTIONS, tries, again(2 * POINTS))
     forms = [] if metric is None else [recipe(StatementForm(name), metric) for name in map(str.lower, names) if name in RECIPES]
     if forms:
         what = f"{', '.join(form.algorithm for form in forms)}, normalised by batches, at most {SEVERAL_PASSES}"
         yield StageShown(SEVERAL, what, seconds(*forms))
+    tries = f"passes, and {POINTS} points of {', '.join(SPACES['xftrl'])} or what an algorithm has, of the two best"
+    yield StageShown(OPTIONS, tries, again(2 * POINTS))
     yield StageShown("version", "the statement that wins, on all rows", again(1))
 
 

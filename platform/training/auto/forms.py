@@ -125,6 +125,14 @@ class FormWriter(Protocol):
         ...
 
 
+def space_of(form: StatementForm) -> Mapping[str, Dimension] | None:
+    """Return the options of a form that are tried; None where there are none. OPERATORS have taken the place of some."""
+    space = SPACES.get(form.algorithm)
+    if space is None or not form.operators:
+        return space
+    return {name: dimension for name, dimension in space.items() if name != "vector_learning_rate"}
+
+
 def recipe(form: StatementForm, metric: str) -> StatementForm:
     """Return a network with its defaults as it learns in several passes, judged by a metric."""
     judges = (("patience_by", metric),) if metric in HIGHER else ()

@@ -1,4 +1,4 @@
-"""The stages of USING auto: look, base, columns, crosses, rates, families, options, several passes, and the version."""
+"""The stages of USING auto: look, base, columns, crosses, rates, families, several passes, options, and the version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..clauses.tune import Tune
 from ..metrics.alone import leak_text
 from ..metrics.validations import HIGHER
 from ..tuning.space import chosen
-from .forms import AT_ONCE, RECIPES, SPACES, StatementForm, recipe, with_loss
+from .forms import AT_ONCE, RECIPES, SPACES, StatementForm, recipe, space_of, with_loss
 from .options import CHOOSING, EVERY, TELLING, AutoOptions
 from .screen import ScreenedRows, alone, crosses, learn_alone
 
@@ -96,8 +96,8 @@ def searched(search: StagedSearch, base: StatementForm) -> None:
     cross(search)
     rates(search)
     families(search)
-    tune(search)
     several(search)
+    tune(search)
     without(search)
     confirm(search)
 
@@ -222,6 +222,19 @@ def family_forms(search: StagedSearch) -> Iterator[StatementForm]:
             yield form
 
 
+def several(search: StagedSearch) -> None:
+    """Try networks as they learn in several passes, where rows held out are drawn at random.
+
+    Later rows come from others, too, whom such a network predicts worse.
+    """
+    best = search.trials.form
+    if not search.recurs:
+        return
+    named = (with_loss(name.lower(), search.numbers) for name in search.options.algorithms if name.lower() in RECIPES)
+    forms = [recipe(one._replace(ignore=best.ignore, binned=best.binned), search.trials.metric) for one in named if one]
+    search.trials.decide(search.trials.try_all(SEVERAL, sorted(forms, key=lambda form: form.cost)))
+
+
 def tune(search: StagedSearch) -> None:
     """Tune the best, and the best of the other algorithms, whose options may be worth more than its defaults are."""
     trials = search.trials
@@ -239,19 +252,6 @@ def tuned(search: StagedSearch, form: StatementForm) -> bool:
     return bool(numbers) and trials.decide(numbers)
 
 
-def several(search: StagedSearch) -> None:
-    """Try networks as they learn in several passes, where rows held out are drawn at random.
-
-    Later rows come from others, too, whom such a network predicts worse.
-    """
-    best = search.trials.form
-    if not search.recurs:
-        return
-    named = (with_loss(name.lower(), search.numbers) for name in search.options.algorithms if name.lower() in RECIPES)
-    forms = [recipe(one._replace(ignore=best.ignore, binned=best.binned), search.trials.metric) for one in named if one]
-    search.trials.decide(search.trials.try_all(SEVERAL, sorted(forms, key=lambda form: form.cost)))
-
-
 def runner_up(search: StagedSearch) -> StatementForm | None:
     """Return the form that judged best of the other algorithms whose options can be tried."""
     trials = search.trials
@@ -263,7 +263,7 @@ def option_forms(search: StagedSearch, best: StatementForm) -> Iterator[Statemen
     """Yield forms of an algorithm: several passes, then points that fill the space of its options evenly."""
     if best.algorithm not in AT_ONCE and not best.settings:
         yield best._replace(settings=(("passes", 4), ("patience", 1)))
-    space = SPACES.get(best.algorithm)
+    space = space_of(best)
     if space is None or any(name in space for name, _ in best.options):
         return
     for point in chosen(Tune(search.trials.metric, POINTS, "random"), space, search.seed):

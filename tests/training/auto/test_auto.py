@@ -194,6 +194,22 @@ def test_without_time_the_defaults_that_win_are_those_of_a_plain_statement(embed
     assert weights(embedded, "m") == weights(embedded, "plain")
 
 
+@lengthy
+def test_a_network_learns_in_several_passes_where_no_time_says_that_rows_held_out_are_later(
+    embedded: xpsql.Session, tmp_path: Path
+) -> None:
+    query = written(planted(3000).drop_columns(["ts"]), tmp_path / "log.parquet")
+    statement = auto(query, 30, "(algorithms = (xnn), most_crosses = 0)").replace(" TIME ts", "")
+    explained = {row["property"]: row["value"] for row in embedded.sql(f"EXPLAIN {statement}").arrow().to_pylist()}
+    assert explained["stage several passes"].startswith("xnn, normalised by batches, at most 20: about ")
+    embedded.sql(statement)
+    (trial,) = (trial for trial in trials(embedded) if trial["stage"] == "several passes")
+    assert trial["status"] == "SUCCEEDED", trial["error_message"]
+    assert "USING xnn (wide = FALSE, normalise = 'batch_norm', dropout = 0.2, init_scale = 0.0001)" in trial["statement"]
+    assert "OPERATORS (adam (whole = true, l2 = 200) ON vectors)" in trial["statement"]
+    assert "passes = 20, batch_size = 4096, patience = 2, patience_by = 'auc', plateau = 0.1" in trial["statement"]
+
+
 @slow
 def test_labels_in_runs_are_mixed(embedded: xpsql.Session, tmp_path: Path, notes: Notes) -> None:
     table = planted(3000).drop_columns(["ts"]).sort_by("label")
@@ -300,6 +316,7 @@ def test_explain_says_stages_and_times_and_trains_nothing(embedded: xpsql.Sessio
     assert told["metric"] == "auc"
     assert told["rows"] == "4,800 are learned by each trial"
     assert told["stage families"].startswith("fm, xnn, with their defaults: about ")
+    assert "stage several passes" not in told  # the last rows are held out
     assert not embedded.models.exists("m")
     assert not (tmp_path / "warehouse/.auto").exists()
     staged = embedded.sql(f"EXPLAIN {auto(f'SELECT * FROM ({query}) ORDER BY s1', 5)}").arrow().to_pylist()

@@ -117,7 +117,7 @@ def test_a_search_and_its_version_end_within_a_fifth_of_the_budget(
 
 @lengthy
 def test_the_options_of_the_two_best_algorithms_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trials = search(SlowMachine(1_000_000, 0.1, (1,)), 6000, tmp_path / "journal", monkeypatch)
+    trials = search(SlowMachine(1_000_000, 0.1, (1,)), 6000, tmp_path / "journal", monkeypatch, recurs=False)
     tried = [form for form, line in zip(trials.forms, trials.found, strict=True) if line["stage"] == "options"]
     assert len({form.algorithm for form in tried}) == 2
     assert all(sum(form.algorithm == one.algorithm for one in tried) > 8 for form in tried)
@@ -131,6 +131,11 @@ def test_networks_learn_in_several_passes_where_rows_that_judge_are_drawn_at_ran
     tried = [form for form, line in zip(trials.forms, trials.found, strict=True) if line["stage"] == "several passes"]
     assert [form.algorithm for form in tried] == (["xnn", "dcn"] if recurs else [])
     assert all(form.operators == ("adam (whole = true, l2 = 200) ON vectors",) for form in tried)
+    taken = [
+        dict(form.options) for form in trials.forms if form.operators
+    ]  # the dearest is the best, and its options are tried
+    assert not any("vector_learning_rate" in options for options in taken)
+    assert any("learning_rate" in options for options in taken) == recurs
 
 
 def test_a_training_that_takes_far_longer_than_told_is_stopped_for_the_version(
