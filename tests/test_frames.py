@@ -163,8 +163,11 @@ def test_parameters_stand_among_signs_casts_slices_and_texts(session: xpsql.Sess
 @pytest.mark.parametrize(
     ("statement", "parameters", "message"),
     [
-        ("SELECT ?", [1, 2], r"has 1 parameters \?, and 2 values came"),
-        ("SELECT ?, ?", [1], r"has 2 parameters .*column 11, at '\?'"),
+        ("SELECT ?", [1, 2], r"has 1 parameter \?, and 2 values were given"),
+        ("SELECT ?, ?", [1], r"has 2 parameters \?, and 1 value was given.*column 11, at '\?'"),
+        ("SELECT ?", None, r"has 1 parameter \?, and 0 values were given\. Give a value for each \?.*column 8, at '\?'"),
+        ("SELECT :a, ?", {"a": 1}, r"A dict gives values to :name, not to \?.*column 12, at '\?'"),
+        ("SELECT :a", None, "The parameter :a has no value. Give it in a dict.*column 9, at 'a'"),
         ("SELECT :a", {"b": 1}, r"The parameter :a has no value.*column 8, at ':a'"),
         ("SELECT :a", {"a": 1, "b": 2}, "The statement has no parameter :b"),
         ("SELECT ?", [object()], "A parameter is None, True"),
