@@ -95,6 +95,8 @@ def test_views_and_joins_read_registered_frames(session: xpsql.Session) -> None:
         ("xpsql_x", TABLE, "Expected a name of letters"),
         ("log", [1, 2], "Expected a pandas or Polars frame.* got list"),
         ("log", pa.table([[1], [2]], names=["a", "A"]), "do not differ by their names: 'a', 'A'"),
+        ("log", pd.DataFrame([[1, 2]], columns=["a", "a"]), "do not differ by their names: 'a', 'a'"),
+        ("log", pd.DataFrame(), "The frame has no columns"),
         ("log", pd.DataFrame({"x": [1, "a"]}), "column x"),
     ],
 )
@@ -191,6 +193,14 @@ def trained(session: xpsql.Session) -> xpsql.Session:
         "TRAIN MODEL m USING xftrl (alpha = ?) LABEL click OPERATORS (admit (min_count = 2)) AS SELECT * FROM log", [0.3]
     )
     return session
+
+
+def test_a_model_predicts_frames_without_rows_and_refuses_null_without_a_type(trained: xpsql.Session) -> None:
+    objects = LOG.astype({"user": object})
+    assert trained.model("m").predict(objects[:0]).arrow().num_rows == 0
+    assert trained.model("m").evaluate(objects[:0]).arrow()["examples"].to_pylist() == [0]
+    with pytest.raises(xpsql.StatementError, match="user is NULL without a type; the model learned it as categorical"):
+        trained.sql("SELECT * FROM ML.PREDICT(MODEL m, (SELECT NULL AS user, 1.0 AS price))")
 
 
 def test_a_model_predicts_and_is_evaluated_on_frames(trained: xpsql.Session) -> None:
