@@ -93,6 +93,7 @@ def test_views_and_joins_read_registered_frames(session: xpsql.Session) -> None:
     [
         ("a b", TABLE, "Expected a name of letters"),
         ("xpsql_x", TABLE, "Expected a name of letters"),
+        (None, TABLE, "Expected a name of letters.*got None"),
         ("log", [1, 2], "Expected a pandas or Polars frame.* got list"),
         ("log", pa.table([[1], [2]], names=["a", "A"]), "do not differ by their names: 'a', 'A'"),
         ("log", pd.DataFrame([[1, 2]], columns=["a", "a"]), "do not differ by their names: 'a', 'a'"),
@@ -100,7 +101,7 @@ def test_views_and_joins_read_registered_frames(session: xpsql.Session) -> None:
         ("log", pd.DataFrame({"x": [1, "a"]}), "column x"),
     ],
 )
-def test_what_is_no_frame_is_refused(session: xpsql.Session, name: str, frame: object, message: str) -> None:
+def test_what_is_no_frame_is_refused(session: xpsql.Session, name: Any, frame: object, message: str) -> None:
     with pytest.raises(xpsql.StatementError, match=message):
         session.register(name, frame)
 
@@ -238,7 +239,7 @@ def test_models_versions_and_options_are_tables(trained: xpsql.Session) -> None:
     ]
     assert trained.sql("SELECT value FROM ML.OPTIONS(MODEL m) WHERE option = 'slack'").fetchall() == [("4",)]
     assert trained.model("m").options.columns == ["clause", "part", "option", "value", "default", "given", "chosen_by"]
-    with pytest.raises(xpsql.StatementError, match=r"Expected '\)', got 'MODEL'"):
+    with pytest.raises(xpsql.StatementError, match=r"Expected '\)', as in ML\.MODELS\(\), got 'MODEL'"):
         trained.sql("SELECT * FROM ML.MODELS(MODEL m)")
 
 
