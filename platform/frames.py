@@ -15,12 +15,15 @@ FRAMES = "a pandas or Polars frame, an Arrow table, batch or reader, or an objec
 def arrow_of(frame: object) -> pa.Table:
     """Return a frame as an Arrow table over the same memory where its columns are Arrow's, or arrays of numbers side by side.
 
-    A stream is read to its end. The index of a pandas frame is left out; what pandas means by missing is NULL.
+    A stream is read to its end. The index of a pandas frame is left out; what pandas means by missing is NULL, and a column of
+    objects without any value one of strings.
 
     Raises:
-        StatementError: it is no frame, a column has values of several types, or two columns have one name.
+        StatementError: it is no frame, a column has values of several types, two columns have one name, or there are none.
     """
     table = read(frame)
+    if not table.num_columns:
+        raise StatementError("The frame has no columns. Give it one or more, with names.")
     count = Counter(map(str.lower, table.column_names))
     wrong = [repr(name) for name in table.column_names if not name or count[name.lower()] > 1]
     if wrong:
@@ -52,10 +55,15 @@ def read(frame: object) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     if type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+        columns = [str(name) for name in frame.columns]
+        if len({*columns}) < len(columns):
+            return pa.table([pa.nulls(0)] * len(columns), names=columns)  # whose names are refused, as of any frame
         try:
-            return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+            table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
         except pa.ArrowException as error:
             raise StatementError(f"The frame has no columns of one type each: {'; '.join(map(str, error.args))}.") from error
+        types = [pa.string() if pa.types.is_null(field.type) else field.type for field in table.schema]
+        return table.cast(pa.schema(zip(table.column_names, types, strict=True)))
     if hasattr(frame, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(frame).read_all()
     raise StatementError(f"Expected {FRAMES}; got {type(frame).__name__}.")

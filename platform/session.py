@@ -146,7 +146,7 @@ class Session:
         from .frames import arrow_of
 
         self._check_open()
-        if not WORD.fullmatch(name) or name.lower().startswith(INTERNAL):
+        if not isinstance(name, str) or not WORD.fullmatch(name) or name.lower().startswith(INTERNAL):
             raise StatementError(f"Expected a name of letters, digits and _ that does not begin with {INTERNAL}, got {name!r}.")
         with explained():
             self.engine.register_rows(name, arrow_of(frame))

@@ -94,12 +94,15 @@ def test_views_and_joins_read_registered_frames(session: xpsql.Session) -> None:
     [
         ("a b", TABLE, "Expected a name of letters"),
         ("xpsql_x", TABLE, "Expected a name of letters"),
+        (None, TABLE, "Expected a name of letters.*got None"),
         ("log", [1, 2], "Expected a pandas or Polars frame.* got list"),
         ("log", pa.table([[1], [2]], names=["a", "A"]), "do not differ by their names: 'a', 'A'"),
+        ("log", pd.DataFrame([[1, 2]], columns=["a", "a"]), "do not differ by their names: 'a', 'a'"),
+        ("log", pd.DataFrame(), "The frame has no columns"),
         ("log", pd.DataFrame({"x": [1, "a"]}), "column x"),
     ],
 )
-def test_what_is_no_frame_is_refused(session: xpsql.Session, name: str, frame: object, message: str) -> None:
+def test_what_is_no_frame_is_refused(session: xpsql.Session, name: Any, frame: object, message: str) -> None:
     with pytest.raises(xpsql.StatementError, match=message):
         session.register(name, frame)
 
@@ -165,8 +168,11 @@ def test_parameters_stand_among_signs_casts_slices_and_texts(session: xpsql.Sess
 @pytest.mark.parametrize(
     ("statement", "parameters", "message"),
     [
-        ("SELECT ?", [1, 2], r"has 1 parameters \?, and 2 values came"),
-        ("SELECT ?, ?", [1], r"has 2 parameters .*column 11, at '\?'"),
+        ("SELECT ?", [1, 2], r"has 1 parameter \?, and 2 values were given"),
+        ("SELECT ?, ?", [1], r"has 2 parameters \?, and 1 value was given.*column 11, at '\?'"),
+        ("SELECT ?", None, r"has 1 parameter \?, and 0 values were given\. Give a value for each \?.*column 8, at '\?'"),
+        ("SELECT :a, ?", {"a": 1}, r"A dict gives values to :name, not to \?.*column 12, at '\?'"),
+        ("SELECT :a", None, "The parameter :a has no value. Give it in a dict.*column 9, at 'a'"),
         ("SELECT :a", {"b": 1}, r"The parameter :a has no value.*column 8, at ':a'"),
         ("SELECT :a", {"a": 1, "b": 2}, "The statement has no parameter :b"),
         ("SELECT ?", [object()], "A parameter is None, True"),
@@ -190,6 +196,14 @@ def trained(session: xpsql.Session) -> xpsql.Session:
         "TRAIN MODEL m USING xftrl (alpha = ?) LABEL click OPERATORS (admit (min_count = 2)) AS SELECT * FROM log", [0.3]
     )
     return session
+
+
+def test_a_model_predicts_frames_without_rows_and_refuses_null_without_a_type(trained: xpsql.Session) -> None:
+    objects = LOG.astype({"user": object})
+    assert trained.model("m").predict(objects[:0]).arrow().num_rows == 0
+    assert trained.model("m").evaluate(objects[:0]).arrow()["examples"].to_pylist() == [0]
+    with pytest.raises(xpsql.StatementError, match="user is NULL without a type; the model learned it as categorical"):
+        trained.sql("SELECT * FROM ML.PREDICT(MODEL m, (SELECT NULL AS user, 1.0 AS price))")
 
 
 def test_a_model_predicts_and_is_evaluated_on_frames(trained: xpsql.Session) -> None:
@@ -227,7 +241,7 @@ def test_models_versions_and_options_are_tables(trained: xpsql.Session) -> None:
     ]
     assert trained.sql("SELECT value FROM ML.OPTIONS(MODEL m) WHERE option = 'slack'").fetchall() == [("4",)]
     assert trained.model("m").options.columns == ["clause", "part", "option", "value", "default", "given", "chosen_by"]
-    with pytest.raises(xpsql.StatementError, match=r"Expected '\)', got 'MODEL'"):
+    with pytest.raises(xpsql.StatementError, match=r"Expected '\)', as in ML\.MODELS\(\), got 'MODEL'"):
         trained.sql("SELECT * FROM ML.MODELS(MODEL m)")
 
 

@@ -7,6 +7,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyspark
@@ -45,6 +46,12 @@ def test_a_script_without_statements_has_no_result(tmp_path: Path) -> None:
     assert result.table is None
     assert result.arrow().num_columns == 0
     assert repr(result) == result._repr_html_() == "OK"
+
+
+@pytest.mark.parametrize("text", [None, b"SELECT 1", 1])
+def test_what_is_no_text_is_refused(tmp_path: Path, text: Any) -> None:
+    with plain_session(tmp_path) as session, pytest.raises(StatementError, match="Expected a text of statements, got"):
+        session.sql(text)
 
 
 def test_nothing_runs_when_a_later_statement_cannot_be_read(tmp_path: Path) -> None:

@@ -110,9 +110,17 @@ OWN = frozenset(written_name(field.name) for field in fields(NetworkOptions))
 
 
 def fresh(own: Mapping[str, Value]) -> str | None:
-    """Return which option of a statement names a text that is to be read; None where there is none."""
-    written = (name for name in ("file", "module") if name in own and own[name].position is not None)
-    return next((name for name in written if own[name].value is not None), None)
+    """Return which option of a statement names a text that is to be read; None where there is none.
+
+    Raises:
+        OptionError: two do.
+    """
+    written = [name for name in ("file", "module", "source") if name in own and own[name].position is not None]
+    named = [name for name in written if own[name].value is not None]
+    if len(named) > 1:
+        subject = NETWORK._replace(option=named[1])
+        raise OptionError(f"{subject} names a network, and so does {named[0]}. Leave one out.", own[named[1]].position, subject)
+    return named[0] if named and named[0] != "source" else None
 
 
 class DryRun(NamedTuple):
@@ -140,6 +148,7 @@ def dry_run(options: NetworkOptions, layout: Layout) -> DryRun:
     made = member(source, options.class_, is_network)
     with blaming_line(source):
         net = bridged(made, features, dict(options.arguments), made.__name__ if isinstance(made, type) else source.file)
+        check_shapes(net)
         like = floats(net), shapes_of(features)
         outputs = jax.eval_shape(net.apply, *like, shaped((2,), jnp.uint32))
         jax.eval_shape(lambda own, x: net.apply(own, x, None), *like)
@@ -204,6 +213,17 @@ def floats(net: Bridged) -> dict[str, Any]:
 def everything(net: Bridged) -> dict[str, tuple[int, ...]]:
     """Return the shapes of a network's parameters, running averages too, by name."""
     return {**net.shapes, **net.averages}
+
+
+def check_shapes(net: Bridged) -> None:
+    """Refuse a parameter of a negative size, which JAX takes for a shape until it computes."""
+    for name, shape in everything(net).items():
+        if min(shape, default=0) < 0:
+            raise StatementError(
+                f"The network has a parameter {name} of shape {list(shape)}: no size is below 0. Check the arguments that the "
+                "statement gives the network.",
+                subject=NETWORK,
+            )
 
 
 def check_outputs(outputs: Any, labels: int) -> None:

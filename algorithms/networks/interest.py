@@ -80,6 +80,20 @@ class InterestOptions(DeepOptions):
         return given_or(self, vector_learning_rate=interest_rate_of(layout), init_scale=spread_of(layout))
 
 
+def unequal(of_history: Subject, target: tuple[str, ...], history: tuple[str, ...]) -> str:
+    """Return what to do about a target and a history of different numbers of fields; some may be vectors, `slot:vectors`."""
+    expected, names = f"{of_history} expects a field for each slot of target", {*target, *history}
+    if any(name.rpartition(":")[0] in names for name in names):
+        return (
+            f"{expected}, vectors of ids too; target has {', '.join(target)}, and history {', '.join(history)}. Give both "
+            "vectors, like WITH (vectors = (item IN images, clicked_items IN images))."
+        )
+    return (
+        f"{expected}; target has {', '.join(target)}, and history {', '.join(history)}. Name both in one order, like "
+        "target = (item, category), history = (clicked_items, clicked_categories)."
+    )
+
+
 class Interest(NamedTuple):
     """Where the fields of targets and histories stand.
 
@@ -112,11 +126,7 @@ class Interest(NamedTuple):
         slots = layout.block(HISTORIES)[group][1]
         fields = [place for name in history for place in fields_named(name, slots)]
         if len(fields) != len(lines):
-            raise OptionError(
-                f"{of_history} expects a field for each slot of target, which has {len(lines)}; it has {len(fields)}. Name "
-                "both in one order, like target = (item, category), history = (clicked_items, clicked_categories).",
-                subject=of_history,
-            )
+            raise OptionError(unequal(of_history, target, history), subject=of_history)
         return cls(tuple(lines), group, tuple(fields))
 
     def searching(self, options: InterestOptions, algorithm: str, query: Query = as_they_are) -> Interest:

@@ -31,3 +31,8 @@ def absent(what: str, name: str, known: Iterable[str], position: Position | None
 def gone(path: str) -> str:
     """Return the message for a file that existed when a statement began."""
     return f"{path} is gone: it was deleted, or its table or model replaced or dropped, while the statement ran. Run it again."
+
+
+def valueless(name: str) -> str:
+    """Return what to do about a parameter `:name` of a statement that was given none."""
+    return f"The parameter :{name} has no value. Give it in a dict, as in session.sql(statement, {{'{name}': 1}})."

@@ -24,7 +24,7 @@ from .role_columns import check_slots_left, check_types, found_roles
 from .roles import BY, GROUP, HASHED, IGNORE, LABEL, RAW, SHARE, SOURCE, TASK, TIME, WEIGHT, Roles
 from .side.binding import sides_of
 from .slot import Slot
-from .slot_types import check_ids, is_text, kind_in_role, kind_of, require_classes
+from .slot_types import check_ids, is_text, kind_in_role, kind_of, require_classes, words_of
 
 
 def columns_of(schema: pa.Schema, wanted: Roles, parent: Manifest | None) -> Columns:
@@ -264,10 +264,11 @@ def matched(columns: Columns, schema: pa.Schema, wanted: Iterable[str]) -> dict[
         field = schema.field(found[name])
         if name not in slots:
             continue
-        slot, words = slots[name], type_words(field.type)
+        slot, words = slots[name], words_of(field.type)
         learned = kind_named(slot.kind)
         hashed = [field.name] if slot.hashed or slot.raw else []
-        kind = kind_accepting(field.type, slot.role) if slot.role else kind_of(field, hashed)
+        if (kind := kind_accepting(field.type, slot.role)) is not None and not slot.role:
+            kind = kind_of(field, hashed)
         fields = {other.field for other in columns.slots if other.column == name}
         fits = kind is learned and fields <= set(kind.fields(field.type))
         if not fits or learned.rewritten(words, slot.type):

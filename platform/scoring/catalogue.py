@@ -31,6 +31,8 @@ def catalogue_of(version: Version, items: pa.Table, k: int) -> pa.Table:
         StatementError: an item is NULL or occurs twice, or there are fewer than k.
     """
     check_items(items)
+    if not len(items):
+        raise StatementError("The query of ITEMS returns no rows; there is no item to choose. Look at its tables.")
     if len(items) < k:
         model = f"{version.manifest.model} v{version.number}"
         raise StatementError(f"{model} is asked for {k} items, and ITEMS has {len(items)}. Ask for no more.")

@@ -96,6 +96,10 @@ class Evaluation:
         self._tell_learned(reporter)
         if not self._label:
             request, algorithm = self.request(folder), algorithm_of(self._version.manifest)
+            if algorithm.match is not None:
+                reporter.note(
+                    "recall and mae are among the items of a batch; with ITEMS (SELECT DISTINCT item FROM t), 10 among all."
+                )
             return pa.Table.from_pylist([{**losses_of(request, algorithm).as_dict(), **MEASURED}], self.schema)
         metrics = LabelMetrics(Targets.of(list(self._label), self.measured, bool(self._grouped)))
         fields = [FieldTally() for _ in self._label]

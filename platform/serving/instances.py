@@ -55,6 +55,7 @@ def split(request: Any, limits: RequestLimits) -> tuple[list[dict[str, Any]], di
         context = request.get("context", {})
         if not isinstance(context, dict):
             raise RequestError(400, f"context must be an object of columns. Expected {FORMS}.")
+        check_columns(context, "context")
         return rows_of(request, "candidates", limits), context
     raise RequestError(400, f"Expected {FORMS}.")
 
@@ -67,7 +68,18 @@ def rows_of(request: Mapping[str, Any], name: str, limits: RequestLimits) -> lis
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise RequestError(400, f"Row {number} of {name} must be an object of columns, such as {{'ad': 'a7'}}.")
+        if number == 0 or len(row) != len(rows[0]):  # rows of as many columns are of one form: to look at all takes longer
+            check_columns(row, f"Row {number} of {name}")
     return rows
+
+
+def check_columns(row: Mapping[str, Any], of: str) -> None:
+    """Refuse a column that is there in two cases, of which only one could be read."""
+    if len(names := by_lower_name(row)) < len(row):
+        twice = next(name for name in row if names[name.lower()] != name)
+        raise RequestError(
+            400, f"{of} has the columns {twice} and {names[twice.lower()]}, which are one: case means nothing. Leave one out."
+        )
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]], context: Mapping[str, Any], inputs: Sequence[Input]) -> pa.Table:

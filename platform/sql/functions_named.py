@@ -58,8 +58,11 @@ def as_written(kind: parts.PartKind, name: str, options: Mapping[str, object]) -
     """Return a function with options of Python as a statement writes it.
 
     Raises:
-        OptionError: a value that no statement can write.
+        OptionError: what no statement can write, a value or a function itself.
     """
+    if not isinstance(name, str):
+        came = type(name).__name__
+        raise OptionError(f"Name a function by a text, like 'sum' or 'mine.py:shrink', where it is in a file; got {came}.")
     subject = Subject.of_part(kind.name, name)
     listed = ", ".join(
         f"{quoted(option.removesuffix('_'))} = {value_text(value, subject._replace(option=option))}"

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+from ..display import plural
 from ..engines.spark_sql.lexer import Token
 from ..engines.spark_sql.passage import Passage
 from ..errors import StatementError, suggestion
@@ -16,6 +17,7 @@ from ..quoting import literal
 Parameters = Sequence[Any] | Mapping[str, Any]
 Edit = tuple[int, int, str]
 VALUES = "None, True, False, an int, float, Decimal, str, bytes, date, datetime, or a list of these"
+GIVE = "Give a value for each ?, in their order, as in session.sql(statement, [1, 'a'])."
 INT64 = range(-(2**63), 2**63)
 
 
@@ -23,13 +25,13 @@ def bound(passage: Passage, tokens: Sequence[Token], parameters: Parameters | No
     """Return the edits that put values in place of their tokens: start, end and text of each, in order.
 
     Args:
-        parameters: a sequence for `?`, a mapping for `:name`; None leaves both to the engine.
+        parameters: a sequence for `?`, a mapping for `:name`; None where there are none: a `:name` is then left to the engine.
 
     Raises:
         StatementError: a value is missing or left over, or has no literal.
     """
     if parameters is None:
-        return []
+        return by_order(passage, tokens, ())
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
         raise StatementError(f"Parameters are a list for ?, or a dict for :name; got {type(parameters).__name__}.")
     return by_name(passage, tokens, parameters) if isinstance(parameters, Mapping) else by_order(passage, tokens, parameters)
@@ -39,13 +41,20 @@ def by_order(passage: Passage, tokens: Sequence[Token], parameters: Sequence[Any
     marks = [token for token in tokens if token.text == "?"]
     if len(marks) != len(parameters):
         position = passage.position(marks[len(parameters)].start, "?") if len(marks) > len(parameters) else None
-        raise StatementError(f"The statement has {len(marks)} parameters ?, and {len(parameters)} values came.", position)
+        has, came = (
+            f"{len(found)} {plural(word, len(found))}" for found, word in ((marks, "parameter"), (parameters, "value"))
+        )
+        verb = "were" if len(parameters) != 1 else "was"
+        raise StatementError(f"The statement has {has} ?, and {came} {verb} given. {GIVE}", position)
     return [
         (mark.start, mark.end, written(passage, mark.start, "?", value)) for mark, value in zip(marks, parameters, strict=True)
     ]
 
 
 def by_name(passage: Passage, tokens: Sequence[Token], parameters: Mapping[str, Any]) -> list[Edit]:
+    if mark := next((token for token in tokens if token.text == "?"), None):
+        position = passage.position(mark.start, "?")
+        raise StatementError("A dict gives values to :name, not to ?. Write :name in its place, or give a list.", position)
     edits, used = [], set()
     for start, name in names(tokens):
         if name not in parameters:

@@ -145,7 +145,8 @@ def read_call(cursor: Cursor) -> CallSite:
     exclude = cursor.identifier("a column of the query") if excludes and cursor.accept(",", "EXCLUDE") else None
     keywords = read_keywords(cursor, function.keywords, read_rows)
     vectors = tuple(read_vectors(cursor)) if function.vectors and data is not None else ()
-    cursor.expect(")")
+    if not cursor.accept(")"):
+        raise cursor.expected(f"')', as in {function.grammar}")
     start, end = cursor.tokens[first].start, cursor.tokens[cursor.index - 1].end
     where = cursor.span(first)
     return CallSite(start, end, where, function, model, version, data, arguments, other, items, exclude, keywords, vectors)
@@ -211,6 +212,8 @@ def read_vectors(cursor: Cursor) -> Iterator[tuple[str, Query]]:
 def read_argument(cursor: Cursor, what: str, function: TableFunction) -> Any:
     if not cursor.accept(","):
         raise cursor.expected(f"',' and {what}")
+    if function.items == "after" and cursor.peek("ITEMS"):
+        raise cursor.expected(f"{what} before ITEMS")
     if function.queries and (cursor.peek("TABLE") or any(cursor.peek("(", word) for word in QUERY_WORDS)):
         return read_rows(cursor)
     return cursor.value() if function.read is None else function.read(cursor)

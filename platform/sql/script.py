@@ -61,6 +61,8 @@ def parse_script(
         StatementError: one of our statements cannot be parsed, neither we nor the engine have such a statement, or a variable
             or parameter has no value; positions refer to the script.
     """
+    if not isinstance(text, str):
+        raise StatementError(f"Expected a text of statements, got {type(text).__name__}.")
     written = Passage.of(text)
     check_length(written, others.most_tokens)
     passage = substituted(written, variables, parameters)

@@ -221,10 +221,10 @@ def nothing_learned(prepared: Prepared, held: SavedShards, metrics: Metrics) -> 
             f"arrays of {slots}."
         )
     if held.saved.rows <= (algorithm.intercept is not None) and all(block.rows for block, _ in columns.blocks):
-        return (
-            f"Nothing was learned of {slots}: no row has a value that is not NULL, and all are predicted alike. Check how the "
-            "query computes them."
-        )
+        why = "no row has a value that is not NULL, and all are predicted alike. Check how the query computes them"
+        if algorithm.program is not None:
+            why = "no two vertices have enough neighbours in common for a pair. Check SOURCE, TARGET, and what the query leaves"
+        return f"Nothing was learned of {slots}: {why}."
     return None
 
 

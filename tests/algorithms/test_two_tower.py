@@ -12,6 +12,7 @@ import pytest
 
 import xpsql
 from tests.cases import costly, lengthy, slow_elsewhere
+from tests.notes import Notes
 from tests.training.log import embedded, session, write
 from xpsql.algorithms.base import Inputs, Layout
 from xpsql.algorithms.blocks.bags import BagRows
@@ -203,9 +204,11 @@ def test_windows_measure_how_many_items_are_found_in_a_sample(session: xpsql.Ses
     windows = session.sql("SELECT recall, mae FROM ML.TRAINING_INFO(MODEL m) WHERE recall IS NOT NULL").arrow()
     recall = windows["recall"].to_numpy()
     assert 0 < recall[0] < recall[-1] < 1
-    (measured,) = (
-        session.sql(f"SELECT recall, mae FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{path}`))").arrow().to_pylist()
-    )
+    told = Notes()
+    with xpsql.connect(session.models.warehouse, reporter=told) as telling:
+        text = f"SELECT recall, mae FROM ML.EVALUATE(MODEL m, (SELECT * FROM parquet.`{path}`))"
+        (measured,) = telling.sql(text).arrow().to_pylist()
+    assert any("among the items of a batch; with ITEMS" in note for note in told.notes)
     assert recall[0] < measured["recall"] < 1
     assert measured["mae"] > 0
 

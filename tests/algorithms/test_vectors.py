@@ -218,7 +218,7 @@ TRAIN, LOG = f"TRAIN MODEL bad USING {USING}", f"AS SELECT {COLUMNS} FROM log"
         (
             f"{TRAIN} VECTORS pics AS (SELECT id FROM pics) WITH ({BOUND}) {LOG}",
             StatementError,
-            "a query of two columns.*it returns id",
+            "^VECTORS pics expects a query of two columns.*it returns id",
         ),
         (
             f"{TRAIN} VECTORS pics AS (SELECT id, nothing FROM pics) WITH ({BOUND}) {LOG}",
@@ -234,6 +234,16 @@ TRAIN, LOG = f"TRAIN MODEL bad USING {USING}", f"AS SELECT {COLUMNS} FROM log"
             f"{TRAIN} VECTORS pics AS (SELECT id, IF(id = 'p9', array(1F), vector) AS vector FROM pics) WITH ({BOUND}) {LOG}",
             DataError,
             "have 6 elements; that of 'p9' has 1",
+        ),
+        (
+            f"{TRAIN} VECTORS pics AS (SELECT id, slice(vector, 1, 0) AS vector FROM pics) WITH ({BOUND}) {LOG}",
+            DataError,
+            "VECTORS pics has a vector without elements, that of 'p0'",
+        ),
+        (
+            f"TRAIN MODEL bad USING din (target = (image), history = (clicked)) {PICS} WITH (vectors = (image IN pics)) {LOG}",
+            StatementError,
+            "vectors of ids too; target has image, image:pics, and history clicked. Give both vectors",
         ),
         (
             f"{TRAIN} VECTORS pics AS (SELECT 'p1' AS id, vector FROM pics) WITH ({BOUND}) {LOG}",

@@ -107,6 +107,8 @@ def test_python_folds_as_sql_does(session: xpsql.Session) -> None:
     assert session.fold("m", "quantiles", version=1, at=[0.5]).table.num_rows == 1
     with pytest.raises(xpsql.OptionError, match="expects a number, a text"):
         session.fold("m", "norm", by=object())
+    with pytest.raises(xpsql.OptionError, match=r"Name a function by a text, like 'sum' or 'mine\.py:shrink'.* got type"):
+        session.fold("m", dict)  # type: ignore[arg-type]
 
 
 @embedded

@@ -13,6 +13,7 @@ import pytest
 
 import xpsql
 from tests.cases import costly, costly_after_first, slow
+from tests.notes import Notes
 from tests.training.log import embedded, log, write
 from xpsql.platform.progress import SilentReporter
 from xpsql.platform.trust import TRUST, digest
@@ -117,6 +118,13 @@ def test_changes_of_sites_add_up_on_both_engines(hub: xpsql.Session, tmp_path: P
     assert all(row["rows"] == row["only_here"] + row["shared"] and row["distance"] > 0 for row in info)
     first, second = (set(one) for one in sites)
     assert {row["only_here"] for row in info} == {len(first - second), len(second - first)}
+
+
+def test_of_a_version_that_was_not_merged_there_is_nothing_to_tell(trained: Path) -> None:
+    told = Notes()
+    with xpsql.connect(trained, "duckdb", told) as session:
+        assert len(session.sql("SELECT * FROM ML.MERGE_INFO(MODEL hub)")) == 0
+    assert told.notes == ["Version 1 of model hub was not made by MERGE MODEL: ML.MERGE_INFO is empty."]
 
 
 @costly

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import xpsql
 from tests.cases import costly
+from tests.notes import Notes
 from xpsql.platform.errors import StatementError
 from xpsql.platform.progress import SilentReporter
 
@@ -76,6 +77,12 @@ def test_long_lists_are_cut_the_same_for_any_number_of_workers(session: xpsql.Se
         found.append(related(session))
     assert found[0] == found[1] == found[2]
     assert 0 < len(found[0]) < len(scores(taken()))
+
+
+def test_a_training_that_finds_no_pair_says_so(tmp_path: Path) -> None:
+    told = Notes()
+    train(xpsql.connect(tmp_path, "duckdb", told), "swing", [(user, user) for user in range(9)])
+    assert "no two vertices have enough neighbours in common for a pair. Check SOURCE, TARGET" in told.notes[0]
 
 
 def test_predictions_are_refused_with_the_way_to_the_pairs(session: xpsql.Session) -> None:

@@ -88,6 +88,7 @@ def test_spark_measures_the_same(session: xpsql.Session, spark: SparkSession) ->
         (f"MODEL svd, TABLE log, {ALL}, 0", "1 or more, or several, like .10, 50.; got 0"),
         (f"MODEL svd, TABLE log, {ALL}, (3, 'a')", "1 or more, or several.*got"),
         (f"MODEL svd, TABLE log, {ALL}, (3, 13)", "asked for 13 items, and ITEMS has 12.*line 1"),
+        ("MODEL svd, TABLE log, ITEMS (SELECT item FROM log WHERE false), 3", "The query of ITEMS returns no rows"),
         (f"MODEL svd, (SELECT user, had AS items FROM log), {ALL}, 3", "needs a column item.*Did you mean items"),
         (f"MODEL svd, (SELECT user, 3 AS item FROM log), {ALL}, 3", "item of the query holds int, and item of ITEMS string"),
         (f"MODEL svd, (SELECT item FROM log), {ALL}, 3", "needs the column user, which neither the query nor ITEMS returns"),

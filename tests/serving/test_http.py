@@ -154,6 +154,17 @@ def test_names_are_compared_without_case(client: Client) -> None:
     assert client.predict({"instances": [upper]}) == client.predict({"instances": [ROW]})
 
 
+def test_a_column_in_two_cases_is_refused(client: Client) -> None:
+    twice, others = {**ROW, "AD": 4}, {name: value for name, value in ROW.items() if name != "user"}
+    message = "{} has the columns ad and AD, which are one: case means nothing. Leave one out."
+    assert client.problem(PREDICT, {"instances": [twice]}) == message.format("Row 0 of instances")
+    assert client.problem(PREDICT, {"instances": [ROW, twice]}) == message.format("Row 1 of instances")
+    assert client.problem(PREDICT, {"context": {"user": "u1"}, "candidates": [{**others, "AD": 4}]}) == message.format(
+        "Row 0 of candidates"
+    )
+    assert client.problem(PREDICT, {"context": {"ad": 1, "AD": 2}, "candidates": [{}]}) == message.format("context")
+
+
 def test_limits_are_checked_before_a_body_is_parsed(served: Served) -> None:
     small = Client(Service(served, RequestLimits(body_bytes=2000, depth=4, rows=3), None, None, failing))
     assert "may have 2,000 bytes" in small.problem(PREDICT, b"[" * 3000, 413)

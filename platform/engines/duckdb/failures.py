@@ -10,7 +10,7 @@ from ...errors import NO_MEMORY, StatementError
 from ...system import has_folder, of_system
 from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
-from ..unknown_names import absent, gone
+from ..unknown_names import absent, gone, valueless
 
 COLUMN_MISSING = re.compile(
     r'(?:Referenced column|does not have a column named) "(?P<name>[^"]+)"'
@@ -63,6 +63,7 @@ TYPES = {"INT8": "TINYINT", "INT16": "SMALLINT", "INT32": "INT", "INT64": "BIGIN
          "INTEGER": "INT"}  # fmt: skip
 TYPE = re.compile(rf"\b({'|'.join(TYPES)})\b")
 GONE = re.compile(r'No files found that match the pattern "(?P<sought>[^"]*)"|Cannot open file "(?P<file>[^"]*)": No such file')
+NO_VALUE = re.compile(r"Values were not provided for the following parameters: (?P<name>\w+)")
 GENERATED = re.compile(r'"?xpsql_relation_\d+"?\.?')
 
 
@@ -128,6 +129,8 @@ def explain(message: str, text: str, columns: Callable[[], Iterable[str]]) -> St
         name, types = LIKES.get(found["name"], found["name"]), TYPE.sub(lambda kind: TYPES[kind[0]], found["types"])
         types = types.replace(" WITH TIME ZONE", "").replace("STRING_LITERAL", "STRING")
         return StatementError(f"{name} does not take ({types}). Use CAST.", find_word(text, name))
+    if found := NO_VALUE.search(message):
+        return StatementError(valueless(found["name"]), find_word(text, found["name"]))
     if NO_ARRAY.search(message):
         return StatementError("A function that takes an array got something else. Give it one: array(1, 2).")
     if BROKEN_LINE in message:

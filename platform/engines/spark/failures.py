@@ -16,7 +16,7 @@ from ..spark_sql import row_makers
 from ..spark_sql.bad_values import bad_value
 from ..spark_sql.lexer import find_word
 from ..spark_sql.words import EXPLODES
-from ..unknown_names import absent, gone, no_function
+from ..unknown_names import absent, gone, no_function, valueless
 from .calls import RewrittenStatement
 from .missing_packages import format_of, missing, no_format
 
@@ -142,6 +142,8 @@ def explain(error: PySparkException, statement: RewrittenStatement, relations: C
         case ["MISSING_AGGREGATION"]:
             message = f"Column {args['expression']} is neither grouped nor aggregated; add it to GROUP BY, or aggregate it."
             return StatementError(message, position or find_word(statement.written, args["expression"].rpartition(".")[2]))
+        case ["UNBOUND_SQL_PARAMETER"]:
+            return StatementError(valueless(args["name"]), position or find_word(statement.written, args["name"]))
         case ["UNRESOLVED_ROUTINE"]:
             return no_function(bare(args["routineName"]), "", position)
         case ["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]:

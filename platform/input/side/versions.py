@@ -73,7 +73,8 @@ def of_clause(name: str) -> Iterator[None]:
     try:
         yield
     except StatementError as error:
-        raise StatementError(f"{VECTORS} {name}: {error.message}", subject=VECTORS) from error
+        of = "" if error.subject is VECTORS else f"{VECTORS} {name}: "  # else the message names the clause itself
+        raise StatementError(f"{of}{error.message}", subject=VECTORS) from error
 
 
 def located(columns: Columns, manifest: Manifest, version: Folders) -> Columns:

@@ -108,8 +108,10 @@ def checked(side: Side, ids: pa.Array, vectors: pa.Array) -> NDArray[np.float32]
         DataError: one has another length than the first, or an element that is no finite number; names its id.
     """
     lengths = vectors.value_lengths().to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero((lengths != side.elements) | (lengths == 0))
-    if len(wrong):
+    if len(empty := np.flatnonzero(lengths == 0)):
+        value = ids[int(empty[0])].as_py()
+        raise DataError(f"{VECTORS} {side.name} has a vector without elements, that of {value!r}. Filter it out in the query.")
+    if len(wrong := np.flatnonzero(lengths != side.elements)):
         row = int(wrong[0])
         raise DataError(
             f"The vectors of {VECTORS} {side.name} have {side.elements} elements; that of {ids[row].as_py()!r} has "

@@ -64,7 +64,12 @@ SCHEMA = pa.schema(
 
 
 def run_merge_info(context: StatementContext, call: Call) -> pa.Table:
-    merged = context.models.find(call.model, call.version).manifest.learned.origin.merged
+    version = context.models.find(call.model, call.version)
+    merged = version.manifest.learned.origin.merged
+    if not merged:
+        context.reporter.note(
+            f"Version {version.number} of model {version.manifest.model} was not made by MERGE MODEL: ML.MERGE_INFO is empty."
+        )
     return pa.Table.from_pylist([dataclasses.asdict(one) for one in merged], SCHEMA)
 
 

@@ -206,6 +206,16 @@ APPLY = "def apply(parameters, x):\n    return (x.flat @ parameters['w'])\n"
         (HEAD + INIT + APPLY, ", hiden = (3)", r"takes no argument 'hiden', nor does algorithm network.*at 'hiden = \(3\)'"),
         (HEAD + INIT.replace("features)", "features, units: int)") + APPLY, "", "needs the argument 'units'"),
         (
+            HEAD + "def init(key, features, units: int = 3):\n    return {'w': jax.random.normal(key, (2, units))}\n" + APPLY,
+            ", units = -3",
+            r"The network has a parameter w of shape \[2, -3\]: no size is below 0\.",
+        ),
+        (
+            HEAD + INIT + APPLY,
+            ", module = 'json'",
+            "module of algorithm network names a network, and so does file",
+        ),
+        (
             HEAD + INIT.replace("features)", "features, units: int = 3)") + APPLY,
             ", units = 'x'",
             r"argument units of init of .* expects an int, got 'x'.*at \"units = 'x'\"",
