@@ -169,8 +169,11 @@ class Session:
 
         Raises:
             ModelError: there is no such model or version.
+            StatementError: the name is no text.
         """
         self._check_open()
+        if not isinstance(name, str):
+            raise StatementError(f"Expected the name of a model, got {type(name).__name__}.")
         with explained():
             self.models.find(name, version)
         return Model(self, name, version)

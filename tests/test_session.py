@@ -50,8 +50,11 @@ def test_a_script_without_statements_has_no_result(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, b"SELECT 1", 1])
 def test_what_is_no_text_is_refused(tmp_path: Path, text: Any) -> None:
-    with plain_session(tmp_path) as session, pytest.raises(StatementError, match="Expected a text of statements, got"):
-        session.sql(text)
+    with plain_session(tmp_path) as session:
+        with pytest.raises(StatementError, match="Expected a text of statements, got"):
+            session.sql(text)
+        with pytest.raises(StatementError, match="Expected the name of a model, got"):
+            session.model(text)
 
 
 def test_nothing_runs_when_a_later_statement_cannot_be_read(tmp_path: Path) -> None:

@@ -236,6 +236,16 @@ TRAIN, LOG = f"TRAIN MODEL bad USING {USING}", f"AS SELECT {COLUMNS} FROM log"
             "have 6 elements; that of 'p9' has 1",
         ),
         (
+            f"{TRAIN} {PICS}, pics AS (SELECT id, vector FROM pics) WITH ({BOUND}) {LOG}",
+            StatementError,
+            "VECTORS names pics twice. Leave one out, or give it another name",
+        ),
+        (
+            f"{TRAIN} {PICS} WITH ({BOUND}, vectors_hidden = (0)) {LOG}",
+            StatementError,
+            r"expects whole numbers of units, 1 or more, like \(64\); got \(0\)",
+        ),
+        (
             f"{TRAIN} VECTORS pics AS (SELECT id, slice(vector, 1, 0) AS vector FROM pics) WITH ({BOUND}) {LOG}",
             DataError,
             "VECTORS pics has a vector without elements, that of 'p0'",

@@ -41,7 +41,8 @@ def sides_of(wanted: Roles, slots: Sequence[Slot], parent: Manifest | None) -> t
             raise StatementError(f"{VECTORS} names {name!r}, and no clause VECTORS does.{remedy}", subject=VECTORS)
         found.setdefault(name.lower(), []).append(own.name)
     if any(isinstance(units, bool) or units < 1 for units in wanted.hidden):
-        message = f"{HIDDEN} expects whole numbers of units, 1 or more, like (64); got {wanted.hidden}."
+        got = ", ".join(map(str, wanted.hidden))
+        message = f"{HIDDEN} expects whole numbers of units, 1 or more, like (64); got ({got})."
         raise StatementError(message, subject=HIDDEN)
     sides = tuple(Side(name, tuple(dict.fromkeys(own)), wanted.hidden) for name, own in found.items())
     if parent is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ...engines.spark_sql.cursor import Cursor
-from ...errors import StatementError
+from ...errors import Position, StatementError
 from .base import Clause, of_type, same
 
 NAME = re.compile(r"[a-z0-9_]+")
@@ -15,14 +15,14 @@ Queries = Mapping[str, str]
 
 def read(cursor: Cursor) -> Queries:
     vectors: dict[str, str] = {}
-    for name, query in cursor.listed(lambda: read_query(cursor)):
+    for name, query, position in cursor.listed(lambda: read_query(cursor)):
         if name in vectors:
-            raise cursor.error(f"VECTORS names {name} twice.")
+            raise StatementError(f"VECTORS names {name} twice. Leave one out, or give it another name.", position)
         vectors[name] = query
     return vectors
 
 
-def read_query(cursor: Cursor) -> tuple[str, str]:
+def read_query(cursor: Cursor) -> tuple[str, str, Position]:
     position = cursor.position()
     name = cursor.identifier("a name of vectors").lower()
     if not NAME.fullmatch(name):
@@ -30,7 +30,7 @@ def read_query(cursor: Cursor) -> tuple[str, str]:
     cursor.expect("AS")
     if not cursor.peek("("):
         raise cursor.expected("(query)")
-    return name, cursor.parenthesised().text
+    return name, cursor.parenthesised().text, position
 
 
 VECTORS: Clause[Queries, Queries] = Clause(
