@@ -38,10 +38,12 @@ RATES = 1.3
 LINEAR = ("xftrl", "linear_regression")
 AT_ONCE = ("owlqn", "xgboost")
 """What learns all rows at once."""
-SEVERAL_PASSES = 20
-RECIPE_BATCH = 4096
-RECIPE_L2 = 200
-"""The penalty on vectors in several passes, of the sum over an update's examples."""
+SEVERAL_PASSES, UPDATES = 20, 40
+"""How many passes networks learn in at most, and about how many updates each pass has at least."""
+BATCHES = (128, 4096)
+"""The least and the most examples of such an update."""
+RECIPE_L2 = 200 / 4096
+"""The penalty on vectors in several passes, of the mean over an update's examples."""
 NORMALISED: Given = (("wide", False), ("normalise", "batch_norm"), ("dropout", 0.2), ("init_scale", 0.0001))
 RECIPES: Mapping[str, Given] = dict.fromkeys(("xnn", "deepfm", "dcn"), NORMALISED)
 """The options of networks that learn in several passes."""
@@ -133,11 +135,13 @@ def space_of(form: StatementForm) -> Mapping[str, Dimension] | None:
     return {name: dimension for name, dimension in space.items() if name != "vector_learning_rate"}
 
 
-def recipe(form: StatementForm, metric: str) -> StatementForm:
-    """Return a network with its defaults as it learns in several passes, judged by a metric."""
+def recipe(form: StatementForm, metric: str, rows: int) -> StatementForm:
+    """Return a network with its defaults as it learns so many rows in several passes, judged by a metric."""
+    least, most = BATCHES
+    batch = min(max(1 << (rows // UPDATES).bit_length() >> 1, least), most)
     judges = (("patience_by", metric),) if metric in HIGHER else ()
-    steps = (("passes", SEVERAL_PASSES), ("batch_size", RECIPE_BATCH), ("patience", 2), *judges, ("plateau", 0.1))
-    penalty = f"adam (whole = true, l2 = {RECIPE_L2}) ON vectors"
+    steps = (("passes", SEVERAL_PASSES), ("batch_size", batch), ("patience", 2), *judges, ("plateau", 0.1))
+    penalty = f"adam (whole = true, l2 = {RECIPE_L2 * batch:g}) ON vectors"
     return form._replace(options=(*form.options, *RECIPES[form.algorithm]), settings=steps, operators=(penalty,))
 
 

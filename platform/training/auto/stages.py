@@ -231,7 +231,8 @@ def several(search: StagedSearch) -> None:
     if not search.recurs:
         return
     named = (with_loss(name.lower(), search.numbers) for name in search.options.algorithms if name.lower() in RECIPES)
-    forms = [recipe(one._replace(ignore=best.ignore, binned=best.binned), search.trials.metric) for one in named if one]
+    plain = [one._replace(ignore=best.ignore, binned=best.binned) for one in named if one is not None]
+    forms = [recipe(one, search.trials.metric, search.trials.examples) for one in plain]
     search.trials.decide(search.trials.try_all(SEVERAL, sorted(forms, key=lambda form: form.cost)))
 
 

@@ -206,8 +206,8 @@ def test_a_network_learns_in_several_passes_where_no_time_says_that_rows_held_ou
     (trial,) = (trial for trial in trials(embedded) if trial["stage"] == "several passes")
     assert trial["status"] == "SUCCEEDED", trial["error_message"]
     assert "USING xnn (wide = FALSE, normalise = 'batch_norm', dropout = 0.2, init_scale = 0.0001)" in trial["statement"]
-    assert "OPERATORS (adam (whole = true, l2 = 200) ON vectors)" in trial["statement"]
-    assert "passes = 20, batch_size = 4096, patience = 2, patience_by = 'auc', plateau = 0.1" in trial["statement"]
+    assert "OPERATORS (adam (whole = true, l2 = 6.25) ON vectors)" in trial["statement"]
+    assert "passes = 20, batch_size = 128, patience = 2, patience_by = 'auc', plateau = 0.1" in trial["statement"]
 
 
 @slow

@@ -130,7 +130,7 @@ def test_networks_learn_in_several_passes_where_rows_that_judge_are_drawn_at_ran
     trials = search(SlowMachine(1_000_000, 0.1, (1,)), 6000, tmp_path / "journal", monkeypatch, recurs)
     tried = [form for form, line in zip(trials.forms, trials.found, strict=True) if line["stage"] == "several passes"]
     assert [form.algorithm for form in tried] == (["xnn", "dcn"] if recurs else [])
-    assert all(form.operators == ("adam (whole = true, l2 = 200) ON vectors",) for form in tried)
+    assert all(form.operators == ("adam (whole = true, l2 = 100) ON vectors",) for form in tried)
     taken = [
         dict(form.options) for form in trials.forms if form.operators
     ]  # the dearest is the best, and its options are tried
