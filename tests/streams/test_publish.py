@@ -188,6 +188,19 @@ def test_a_gate_holds_a_version_and_learning_goes_on(session: xpsql.Session, tmp
     assert any("is held, not served" in said and said.endswith("Learning continues.") for said in resident.notes.said)
 
 
+def test_a_query_that_cannot_be_learned_is_refused_before_rows_arrive(
+    session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor
+) -> None:
+    landing, relation = tmp_path / "landing", f"parquet.`{tmp_path / 'landing'}`"
+    arrives(landing, "a", 400, seed=1)
+    train(session, relation)
+    text = staying(relation, "PUBLISH EVERY 200 EXAMPLES", columns="user, ts")
+    resident = Staying(tmp_path / "warehouse", text, pool)
+    with pytest.raises(StatementError, match="label"):
+        resident.ended.result(DEADLINE_SECONDS)
+    assert published(session) == [1]
+
+
 def test_the_newest_versions_stay(
     session: xpsql.Session, tmp_path: Path, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from ....warehouse.files import VersionFiles
 from ....warehouse.names import folder_name
 from ....warehouse.scratch import scratch
 from ...errors import StatementError
-from ...input.streams.base import StreamQuery
+from ...input.streams.base import AwayError, StreamQuery
 from ...input.streams.feed import Feed
 from ...input.streams.sources import opened
 from ..commit import summary
@@ -82,6 +82,8 @@ def reside(plan: Plan, query: StreamQuery, engine: Engine, models: Models, repor
         if by_tasks(plan, engine):
             rounds = Rounds(plan, query, engine, models, at.lock, at.announcer, feed, parent)
             return shown(rounds.run, plan, parent, stream.name, at.announcer)
+        if not stream.waits(before):
+            check_earlier(plan, query, engine, parent, stream)
         first = first_rows(query, feed, parent, at.announcer)
         if first is None:
             return answer(parent, stream.name)
@@ -150,6 +152,21 @@ def shown(run: Callable[[], Version | None], plan: Plan, parent: Version | None,
     finally:
         announcer.finish("")
     return answer(parent, stream) if last is None else summary(last.manifest)
+
+
+def check_earlier(plan: Plan, query: StreamQuery, engine: Engine, parent: Version | None, stream: InputStream) -> None:
+    """Refuse what cannot be learned before its first row arrives, by the columns of what has arrived before.
+
+    Raises:
+        StatementError: names the clause and what to do.
+    """
+    try:
+        earlier = stream.news({})
+    except AwayError:  # its first rows will tell
+        return
+    if earlier:
+        scan = stream.scan(query.query, earlier[:1])
+        checked(Preparation(Mode.RESIDE, plan, engine, None, parent, scan, None, lambda text: None))
 
 
 class FirstRows(NamedTuple):
