@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 import xpsql
-from tests.cases import costly_after_first, lengthy
+from tests.cases import costly_after_first
 from tests.training.log import log, session, write  # noqa: F401  a fixture
 
 
-@lengthy
 @costly_after_first
 def test_a_model_is_asked_the_same_way_on_both_engines(session: xpsql.Session, tmp_path: Path) -> None:  # noqa: F811
     path = write(log(400), tmp_path / "log.parquet")

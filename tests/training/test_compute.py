@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import xpsql
-from tests.cases import lengthy
 from xpsql.platform.progress import SilentReporter
 
 LOG = """CREATE TABLE log AS
@@ -22,7 +21,6 @@ def compute(session: xpsql.Session, using: str, more: str = "") -> list[float]:
     return [float(number) * (1e6 if unit == "M" else 1e3) for number, unit in re.findall(r"([\d.]+) (.)FLOP", text)]
 
 
-@lengthy
 def test_operations_of_a_row_are_those_of_its_layers_and_what_a_group_shares_counts_apart(tmp_path: Path) -> None:
     using, inputs, hidden = "xnn (dim = 32, hidden = (64), interaction = 'none')", 3 * 32, 64
     with xpsql.connect(tmp_path / "warehouse", reporter=SilentReporter()) as session:

@@ -65,7 +65,6 @@ def counted(session: xpsql.Session, path: Path) -> dict[int, PlainRow]:
     return rows
 
 
-@lengthy
 @pytest.mark.parametrize("recent", [False, True])
 def test_ml_weights_shows_the_utility_and_information_of_their_definition(
     session: xpsql.Session, path: Path, recent: bool

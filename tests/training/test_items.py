@@ -49,7 +49,6 @@ def embedded(tmp_path: Path) -> Iterator[xpsql.Session]:
         yield session
 
 
-@lengthy
 @costly_after_first
 def test_items_are_joined_and_rows_that_were_not_taken_left_out(session: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
@@ -126,7 +125,6 @@ REFUSED = [
 ]
 
 
-@lengthy
 def test_bad_items_are_refused_at_their_place(embedded: xpsql.Session, tmp_path: Path) -> None:
     read = log(tmp_path)
     for using, items, settings, message in REFUSED:

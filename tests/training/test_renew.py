@@ -88,7 +88,6 @@ def test_other_tables_go_on_where_vectors_begin_anew(session: xpsql.Session) -> 
     assert differ(plain["vectors"], twice["vectors"])
 
 
-@lengthy
 def test_a_later_version_begins_each_pass_with_the_rows_before(session: xpsql.Session) -> None:
     found = []
     for passes in (1, 3):

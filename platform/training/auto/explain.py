@@ -118,11 +118,8 @@ def stages_of(
     if not numbers:
         yield StageShown(RATES, "recent click rates as inputs", seconds(base._replace(rates=True)))
     yield StageShown(FAMILY, f"{', '.join(names)}, with their defaults{first}", seconds(*map(StatementForm, names)))
-    forms = (
-        []
-        if metric is None
-        else [recipe(StatementForm(name), metric, learned or 0) for name in map(str.lower, names) if name in RECIPES]
-    )
+    networks = [] if metric is None else [StatementForm(name) for name in map(str.lower, names) if name in RECIPES]
+    forms = [recipe(form, metric or "", learned or 0) for form in networks]
     if forms:
         what = f"{', '.join(form.algorithm for form in forms)}, normalised by batches, at most {SEVERAL_PASSES}"
         yield StageShown(SEVERAL, what, seconds(*forms))
