@@ -97,8 +97,7 @@ class StatementWriter:
         head: TRAIN MODEL and the name.
         texts: of the clauses that stay as they are, in order, each with its word.
         ignored: what IGNORE names.
-        settings: the texts of the options of WITH.
-        shares: one of them is `share`.
+        settings: the texts of the options of WITH, by their names: they win over those of a form.
         query: the text of the query.
         planned: plans a statement over rows.
         share: of the rows, which VALIDATE holds out where the statement does not say.
@@ -107,8 +106,7 @@ class StatementWriter:
     head: str
     texts: Mapping[str, str]
     ignored: tuple[str, ...]
-    settings: tuple[str, ...]
-    shares: bool
+    settings: Mapping[str, str]
     query: str
     planned: Callable[[str, Passage], Plan]
     share: float = FEWEST_HELD
@@ -132,7 +130,8 @@ class StatementWriter:
         options = [f"target = {parenthesised(targets)}", f"history = {parenthesised(arrays)}"] if form.history else []
         options += [f"{name} = {value_text(value)}" for name, value in form.options]
         shared = [f"{array} AS {target}" for array, target in zip(arrays, targets, strict=True)]
-        shares = [f"share = {parenthesised(shared)}"] if shared and not self.shares else []
+        shares = [f"share = {parenthesised(shared)}"] if shared and "share" not in self.settings else []
+        chosen = [f"{name} = {value_text(value)}" for name, value in form.settings if name not in self.settings]
         anew = [] if {"TIME", "VALIDATE"} & {*self.texts} else [ALL_ANEW]
         using = f"USING {form.algorithm} {parenthesised(options)}".rstrip()
         lines = [self.head, f"  {using}"]
@@ -143,9 +142,7 @@ class StatementWriter:
             "TRANSFORM": parenthesised([*map(binned, form.binned), "*"], "TRANSFORM") if form.binned else "",
             "OPERATORS": parenthesised([*(["auto_session"] if form.rates else []), *form.operators], "OPERATORS"),
             "VALIDATE": f"VALIDATE ON {'LAST ' if 'TIME' in self.texts else ''}{self.share:g}",
-            "WITH": parenthesised(
-                [*self.settings, *anew, *shares, *(f"{name} = {value_text(value)}" for name, value in form.settings)], "WITH"
-            ),
+            "WITH": parenthesised([*self.settings.values(), *anew, *shares, *chosen], "WITH"),
         }
         clauses = {**own, **self.texts}
         lines += [f"  {clauses[word]}" for word in CLAUSES.names if clauses.get(word)]
@@ -167,9 +164,9 @@ def writer_of(
     texts = {word: one.position.text for word, one in given.items() if word not in own and one.position is not None}
     ignored = tuple(given["IGNORE"].value) if "IGNORE" in given else ()
     settings: Mapping[str, Value] = given["WITH"].value if "WITH" in given else {}
-    said = tuple(value.position.text for value in settings.values() if value.position is not None)
+    said = {name: value.position.text for name, value in settings.items() if value.position is not None}
     head = f"TRAIN {'OR REPLACE ' if or_replace else ''}MODEL {name_text(model)}"
-    return StatementWriter(head, texts, ignored, said, "share" in settings, query, planned)
+    return StatementWriter(head, texts, ignored, said, query, planned)
 
 
 def parenthesised(items: list[str], word: str = "") -> str:

@@ -46,6 +46,17 @@ CASES = [
     ("SELECT a, size(user) FROM clicks", "size takes an array or a map, got a value of type string. split(", (1, 11, "size")),
     ("SELECT slice(user, 1, 2) FROM clicks", "slice takes an array, got a value of type string.", (1, 8, "slice")),
     ("SELECT filter(a, x -> x > 1) FROM clicks", "filter takes an array, got a value of type int.", (1, 8, "filter")),
+    (
+        "SELECT array_union(array('x'), user) FROM clicks",
+        "array_union takes an array, got a value of type string",
+        (1, 8, "array_union"),
+    ),
+    (
+        "SELECT map_concat(map('k', a), user) FROM clicks",
+        "map_concat takes a map, got a value of type string.",
+        (1, 8, "map_concat"),
+    ),
+    ("SELECT user[0] FROM clicks", "[] takes an array or a map, got a value of type string.", (1, 13, "0")),
     ("SELECT map_keys(array(a)) FROM clicks", "map_keys takes a map, got a value of type array<int>.", (1, 8, "map_keys")),
     ("SELECT a NOT LIKE 'x' FROM clicks", "LIKE does not take (INT, STRING). Use CAST.", (1, 14, "LIKE")),
     ("SELECT map()", "CAST(map() AS MAP<STRING, INT>)", None),

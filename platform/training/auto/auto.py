@@ -128,7 +128,7 @@ def found(asked: SearchRequest, folder: Path) -> tuple[str, Budget, Path | None,
         plan = rows.writer.plan(base, rows.query)
         trials = AutoTrials(learner, metric, asked.options.simple, clock, journal, note, plan.settings.held_out == ALL)
         search = StagedSearch(
-            trials, seen, asked.options, kind == NUMBERS, asked.writer.transforms, plan.settings.seed, recurs(plan), note
+            trials, seen, asked.options, kind == NUMBERS, asked.writer.transforms, plan.settings, recurs(plan), note
         )
         searched(search, base)
         note(verdict(search))

@@ -14,7 +14,7 @@ from ...engines.base import Staged
 from ..metrics.alone import leak_text
 from ..planning.targets import duration
 from .auto import BINARY, METRICS, NUMBERS, SearchRequest, TrialRows, holding_out, kind_of, order_for, recurs, timed
-from .forms import RECIPES, SEVERAL_PASSES, SPACES, StatementForm, recipe, with_loss
+from .forms import RECIPES, SEVERAL_PASSES, SPACES, StatementForm, batch_of, recipe, with_loss
 from .look import looked
 from .stages import (
     BASE,
@@ -119,7 +119,7 @@ def stages_of(
         yield StageShown(RATES, "recent click rates as inputs", seconds(base._replace(rates=True)))
     yield StageShown(FAMILY, f"{', '.join(names)}, with their defaults{first}", seconds(*map(StatementForm, names)))
     networks = [] if metric is None else [StatementForm(name) for name in map(str.lower, names) if name in RECIPES]
-    forms = [recipe(form, metric or "", learned or 0) for form in networks]
+    forms = [recipe(form, metric or "", batch_of(learned or 0)) for form in networks]
     if forms:
         what = f"{', '.join(form.algorithm for form in forms)}, normalised by batches, at most {SEVERAL_PASSES}"
         yield StageShown(SEVERAL, what, seconds(*forms))

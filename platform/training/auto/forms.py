@@ -135,10 +135,18 @@ def space_of(form: StatementForm) -> Mapping[str, Dimension] | None:
     return {name: dimension for name, dimension in space.items() if name != "vector_learning_rate"}
 
 
-def recipe(form: StatementForm, metric: str, rows: int) -> StatementForm:
-    """Return a network with its defaults as it learns so many rows in several passes, judged by a metric."""
+def batch_of(rows: int) -> int:
+    """Return how many examples an update of several passes has."""
     least, most = BATCHES
-    batch = min(max(1 << (rows // UPDATES).bit_length() >> 1, least), most)
+    return min(max(1 << (rows // UPDATES).bit_length() >> 1, least), most)
+
+
+def recipe(form: StatementForm, metric: str, batch: int) -> StatementForm:
+    """Return a network with its defaults as it learns in several passes, judged by a metric.
+
+    Args:
+        batch: examples of an update.
+    """
     judges = (("patience_by", metric),) if metric in HIGHER else ()
     steps = (("passes", SEVERAL_PASSES), ("batch_size", batch), ("patience", 2), *judges, ("plateau", 0.1))
     penalty = f"adam (whole = true, l2 = {RECIPE_L2 * batch:g}) ON vectors"

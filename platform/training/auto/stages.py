@@ -15,11 +15,12 @@ from ..clauses.tune import Tune
 from ..metrics.alone import leak_text
 from ..metrics.validations import HIGHER
 from ..tuning.space import chosen
-from .forms import AT_ONCE, RECIPES, SPACES, StatementForm, recipe, space_of, with_loss
+from .forms import AT_ONCE, RECIPES, SPACES, StatementForm, batch_of, recipe, space_of, with_loss
 from .options import CHOOSING, EVERY, TELLING, AutoOptions
 from .screen import ScreenedRows, alone, crosses, learn_alone
 
 if TYPE_CHECKING:
+    from ..clauses.settings import Settings
     from .look import FirstLook
     from .trials import AutoTrials
 
@@ -48,7 +49,7 @@ class StagedSearch(NamedTuple):
     Attributes:
         numbers: labels are numbers, not 0 or 1.
         transforms: the statement has a TRANSFORM of its own.
-        seed: of what is drawn.
+        settings: what WITH says.
         recurs: rows held out come from the same users and items as those that are learned, as they are not the last.
     """
 
@@ -57,7 +58,7 @@ class StagedSearch(NamedTuple):
     options: AutoOptions
     numbers: bool
     transforms: bool
-    seed: int
+    settings: Settings
     recurs: bool
     note: Callable[[str], None]
 
@@ -232,7 +233,8 @@ def several(search: StagedSearch) -> None:
         return
     named = (with_loss(name.lower(), search.numbers) for name in search.options.algorithms if name.lower() in RECIPES)
     plain = [one._replace(ignore=best.ignore, binned=best.binned) for one in named if one is not None]
-    forms = [recipe(one, search.trials.metric, search.trials.examples) for one in plain]
+    batch = search.settings.batch_size or batch_of(search.trials.examples)
+    forms = [recipe(one, search.trials.metric, batch) for one in plain]
     search.trials.decide(search.trials.try_all(SEVERAL, sorted(forms, key=lambda form: form.cost)))
 
 
@@ -267,7 +269,7 @@ def option_forms(search: StagedSearch, best: StatementForm) -> Iterator[Statemen
     space = space_of(best)
     if space is None or any(name in space for name, _ in best.options):
         return
-    for point in chosen(Tune(search.trials.metric, POINTS, "random"), space, search.seed):
+    for point in chosen(Tune(search.trials.metric, POINTS, "random"), space, search.settings.seed):
         yield best._replace(options=(*best.options, *point.items()))
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from ....warehouse.files import VersionFiles
 from ....warehouse.names import folder_name
 from ....warehouse.scratch import scratch
-from ...errors import StatementError
-from ...input.streams.base import AwayError, StreamQuery
+from ...errors import DataError, StatementError
+from ...input.streams.base import StreamQuery
 from ...input.streams.feed import Feed
 from ...input.streams.sources import opened
 from ..commit import summary
@@ -162,10 +162,10 @@ def check_earlier(plan: Plan, query: StreamQuery, engine: Engine, parent: Versio
     """
     try:
         earlier = stream.news({})
-    except AwayError:  # its first rows will tell
+        scan = stream.scan(query.query, earlier[-1:]) if earlier else None
+    except DataError:  # of rows that it does not learn; its first rows will tell
         return
-    if earlier:
-        scan = stream.scan(query.query, earlier[:1])
+    if scan is not None:
         checked(Preparation(Mode.RESIDE, plan, engine, None, parent, scan, None, lambda text: None))
 
 

@@ -208,6 +208,12 @@ def test_a_network_learns_in_several_passes_where_no_time_says_that_rows_held_ou
     assert "USING xnn (wide = FALSE, normalise = 'batch_norm', dropout = 0.2, init_scale = 0.0001)" in trial["statement"]
     assert "OPERATORS (adam (whole = true, l2 = 6.25) ON vectors)" in trial["statement"]
     assert "passes = 20, batch_size = 128, patience = 2, patience_by = 'auc', plateau = 0.1" in trial["statement"]
+    embedded.sql(statement.replace("TRAIN MODEL m", "TRAIN MODEL n").replace("workers = 1", "workers = 1, batch_size = 256"))
+    found = embedded.sql(TRIALS.replace("MODEL m", "MODEL n")).arrow().to_pylist()
+    (trial,) = (trial for trial in found if trial["stage"] == "several passes")
+    assert trial["status"] == "SUCCEEDED", trial["error_message"]  # the user's own batch_size stays
+    assert "workers = 1, batch_size = 256, held_out = 'all', passes = 20, patience = 2" in trial["statement"]
+    assert "l2 = 12.5)" in trial["statement"]
 
 
 @slow

@@ -22,6 +22,7 @@ from xpsql.platform.training.auto.screen import ScreenedRows
 from xpsql.platform.training.auto.stages import StagedSearch, searched
 from xpsql.platform.training.auto.trials import AutoTrials
 from xpsql.platform.training.clauses.budget import Budget
+from xpsql.platform.training.clauses.settings import Settings
 from xpsql.platform.training.tuning.paired import JudgedRows
 
 ROWS, HELD = 100_000, 4000
@@ -96,7 +97,7 @@ def search(
     journal = TrialJournal(folder, json.dumps([seconds, machine.speed]), goes_on=False)
     budget = BudgetClock(Budget(seconds, None, None, f"{seconds} SECONDS"))
     trials = AutoTrials(machine, "auc", 0.0005, budget, journal, lambda text: None)
-    searched(StagedSearch(trials, looked, AutoOptions(), False, False, 1, recurs, lambda text: None), BASE)
+    searched(StagedSearch(trials, looked, AutoOptions(), False, False, Settings(), recurs, lambda text: None), BASE)
     machine.version(trials.form)
     return trials
 

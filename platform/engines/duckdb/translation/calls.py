@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from ....errors import StatementError
 from ...spark_sql.declared import EXPANDED
-from ...spark_sql.dialect import position_of
 from .kinds import spark_name
 from .typer import Typer
 
@@ -19,7 +18,8 @@ NULLS = ("null", '"null"', "sqlnull")
 OF_ARRAYS = (
     *("array_append", "array_compact", "array_contains", "array_distinct", "array_except", "array_insert", "array_intersect"),
     *("array_join", "array_max", "array_min", "array_position", "array_prepend", "array_remove", "array_size", "array_sort"),
-    *("array_union", "arrays_overlap", "arrays_zip", "flatten", "get", "slice", "sort_array"),
+    *("array_union", "arrays_overlap", "arrays_zip", "flatten", "get", "map_from_arrays", "map_from_entries", "slice"),
+    "sort_array",
     *("aggregate", "exists", "filter", "forall", "transform", "zip_with"),
 )
 OF_MAPS = (
@@ -32,6 +32,13 @@ TAKES = {
     **dict.fromkeys(("size", "element_at", "try_element_at"), (*ARRAY, *MAP)),
 }
 """The kinds of type that the first argument of a function may have."""
+OF_ALL = frozenset(
+    [
+        *("array_except", "array_intersect", "array_union", "arrays_overlap", "arrays_zip", "map_concat", "map_from_arrays"),
+        "zip_with",
+    ]
+)
+"""Functions of which this holds for each argument but lambdas."""
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -129,8 +136,8 @@ def renamed(name: str, template: str = "") -> Maker:
 
 
 def check_container(of: SparkCall, written: str) -> None:
-    """Refuse a call whose first argument is not the array or the map that the function needs: DuckDB takes some of them of a
-    text, and calls others by its own names. What a function of ours stands for is refused by the name of that function.
+    """Refuse a call whose argument is not the array or the map that the function needs: DuckDB takes some of them of a text,
+    and calls others by its own names. What a function of ours stands for is refused by the name of that function.
 
     Args:
         written: the function's name in the query.
@@ -138,11 +145,27 @@ def check_container(of: SparkCall, written: str) -> None:
     Raises:
         StatementError: says what the argument is.
     """
-    takes = None if EXPANDED in of.node.meta else TAKES.get(of.name)
-    found = of.typer.type_of(of.arguments[0]) if takes and of.arguments else None
-    if takes is None or found is None or found.id in (*takes, *NULLS):
+    takes = TAKES.get(of.name)
+    if takes is None or EXPANDED in of.node.meta:
+        return
+    values = [item for item in of.arguments if not isinstance(item, exp.Lambda)]
+    for item in values if of.name in OF_ALL else values[:1]:
+        check_kind(item, takes, written, of.typer)
+
+
+def check_kind(item: exp.Expr, takes: Sequence[str], written: str, typer: Typer) -> None:
+    """Refuse a value of another kind, where that is known.
+
+    Args:
+        takes: the kinds of type that it may have.
+        written: what takes it.
+
+    Raises:
+        StatementError: says what the value is.
+    """
+    found = typer.type_of(item)
+    if found is None or found.id in (*takes, *NULLS):
         return
     wanted = " or ".join(words for kind, words in (("list", "an array"), ("map", "a map")) if kind in takes)
     remedy = " split(text, ',') makes an array of a text." if found.id == "varchar" and "list" in takes else ""
-    message = f"{written} takes {wanted}, got a value of type {spark_name(found)}.{remedy}"
-    raise StatementError(message, position_of(of.node))
+    raise StatementError(f"{written} takes {wanted}, got a value of type {spark_name(found)}.{remedy}")

@@ -20,7 +20,7 @@ from ...spark_sql.words import EXPLODES, TYPE_NAMES
 from ...unknown_names import no_function
 from .aggregates import AGGREGATES, ignoring_nulls
 from .arithmetic import arithmetic_rule, int_div_rule
-from .calls import SparkCall, call, cast, check_container, string
+from .calls import ARRAY, MAP, SparkCall, call, cast, check_container, check_kind, string
 from .casts import spark_cast, spark_try_cast, string_of
 from .coercion import between_rule, case_rule, comparison_rule, if_rule, in_rule, set_rule
 from .functions import FUNCTIONS, RENAMED, SPECIAL
@@ -88,6 +88,7 @@ def type_rule(node: exp.DataType, typer: Typer) -> exp.Expr:
 
 def bracket_rule(node: exp.Bracket, typer: Typer) -> exp.Expr:
     """a[i] counts from 0 in an array; m[k] of a map is NULL for an absent key."""
+    check_kind(node.this, (*ARRAY, *MAP, "struct"), "[]", typer)
     kind, index = typer.type_of(node.this), node.expressions[0]
     if (kind is not None and kind.id == "map") or (kind is None and isinstance(index, exp.Literal) and index.is_string):
         return call("map_extract_value", node.this, index)
